@@ -1,0 +1,3 @@
+//! Declared, enforced and audited field ownership for Kubernetes objects.
+
+pub mod ownership;

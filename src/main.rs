@@ -1,0 +1,3 @@
+//! The `fieldkeeper` program.
+
+fn main() {}
