@@ -1,1 +1,7 @@
-//! Pure.
+//! Who owns which field: the pure core.
+//!
+//! Values in, values out: nothing here does IO, reads a clock, draws a random
+//! number or logs.
+
+pub mod element;
+pub mod path;
