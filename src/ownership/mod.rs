@@ -3,6 +3,7 @@
 //! Values in, values out: nothing here does IO, reads a clock, draws a random
 //! number or logs.
 
+pub mod condition;
 pub mod element;
 pub mod fieldsv1;
 pub mod path;

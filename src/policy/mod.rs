@@ -1,0 +1,5 @@
+//! From what people write to what `decide` works with.
+//!
+//! Pure: text and API types in, compiled rules or located errors out.
+
+pub mod when;
