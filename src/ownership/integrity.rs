@@ -261,7 +261,13 @@ impl Check<'_, '_, '_> {
 
     fn is_atomic(&self, path: &[Element]) -> bool {
         let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));
-        found.problem.is_none() && (found.atomic_at.is_some() || found.node.is_atomic())
+        // An atomic list looks like one only where the object has a list, and a map likewise.
+        let node = found.node;
+        let atomic = match kind {
+            Kind::Array => node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
+            _ => node.map().is_none_or(MapNode::is_atomic),
+        };
+        found.problem.is_none() && (found.atomic_at.is_some() || atomic)
     }
 
     /// Whether a set holds the path through an atomic node above it. A container above it that is

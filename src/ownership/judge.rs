@@ -158,7 +158,7 @@ impl<'p, 'f> Judge<'p, 'f> {
             if !stricter {
                 continue;
             }
-            let depth = first.pattern.len();
+            let depth = first.pattern.steps().len();
             if let Some(text) = group.unknown {
                 return Judgement::Undecided { mode, text, depth };
             }

@@ -55,8 +55,8 @@ impl<'f> Tracking<'f> {
             return Ok(Self { stored: before, ..Self::default() });
         }
         let stored = before;
-        let before = before.map_or(Ok(Vec::new()), parse_entries)?;
-        let after = after.map_or(Ok(Vec::new()), parse_entries)?;
+        let before = before.map_or(Ok(Vec::new()), |list| parse_entries(list.text()))?;
+        let after = after.map_or(Ok(Vec::new()), |list| parse_entries(list.text()))?;
         let movements = movements(&before, &after)?;
         Ok(Self { stored, before, after, movements })
     }
@@ -68,7 +68,7 @@ impl<'f> Tracking<'f> {
             entry.set().is_ok_and(|set| set.contains(path) || set.has_below(path))
         };
         // What cannot be read names nobody; the decision itself does not rest on it.
-        let entries = self.stored.and_then(|list| parse_entries(list).ok()).unwrap_or_default();
+        let entries = self.stored.and_then(|list| parse_entries(list.text()).ok()).unwrap_or_default();
         entries
             .iter()
             .filter(|entry| holds(entry))
