@@ -4,6 +4,7 @@
 //! number or logs.
 
 pub mod element;
+pub mod entry;
 pub mod fieldsv1;
 pub mod path;
 pub mod set;
