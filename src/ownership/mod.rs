@@ -7,4 +7,5 @@ pub mod element;
 pub mod entry;
 pub mod fieldsv1;
 pub mod path;
+pub mod pattern;
 pub mod set;
