@@ -5,6 +5,8 @@
 
 pub mod condition;
 pub mod element;
+pub mod entry;
 pub mod fieldsv1;
 pub mod path;
+pub mod pattern;
 pub mod set;
