@@ -3,5 +3,9 @@
 //! Values in, values out: nothing here does IO, reads a clock, draws a random
 //! number or logs.
 
+pub mod diff;
 pub mod element;
 pub mod path;
+pub mod raw;
+pub mod schema;
+pub mod value;
