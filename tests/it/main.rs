@@ -11,7 +11,9 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod compile;
 mod control_plane;
 mod decisions;
+mod layers;
 mod left_behind;
 mod webhook_endpoint;
