@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::policies::StoredPolicy;
 use crate::api::FieldPolicySpec;
 use crate::ownership::rule::Policy;
+use crate::policy::compile;
 
 /// A resource, whatever its version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +105,11 @@ pub struct Judged {
 pub trait Compile: Fn(&str, i64, &FieldPolicySpec) -> Result<Policy, String> {}
 
 impl<F: Fn(&str, i64, &FieldPolicySpec) -> Result<Policy, String>> Compile for F {}
+
+/// The compiler of this version as a [`Compile`].
+pub fn with_compiler(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Policy, String> {
+    compile::compile(name, generation, spec).map_err(|errors| errors.to_string())
+}
 
 /// Judges all policies together, in the order of their names.
 pub fn judge(policies: impl IntoIterator<Item = Arc<StoredPolicy>>, compile: impl Compile) -> Vec<Judged> {
