@@ -5,3 +5,4 @@ pub mod api;
 pub mod cluster;
 pub mod managers;
 pub mod ownership;
+pub mod policy;
