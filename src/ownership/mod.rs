@@ -4,9 +4,18 @@
 //! number or logs.
 
 pub mod condition;
+pub mod decide;
+pub mod diff;
 pub mod element;
 pub mod entry;
+pub mod explain;
+pub mod facts;
 pub mod fieldsv1;
 pub mod path;
 pub mod pattern;
+pub mod raw;
+pub mod rule;
+pub mod schema;
 pub mod set;
+pub mod value;
+pub mod verdict;

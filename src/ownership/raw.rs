@@ -164,6 +164,25 @@ impl<'a> Raw<'a> {
         Ok(found)
     }
 
+    /// The values of some members of an object: `slot` says where a name belongs.
+    pub(super) fn pick(
+        self,
+        slots: usize,
+        slot: impl Fn(&str) -> Option<usize>,
+    ) -> Result<Vec<Option<Raw<'a>>>, RawError> {
+        let mut picked = vec![None; slots];
+        self.each_member(|quoted, value| {
+            let name = decode(quoted)?;
+            match slot(&name).and_then(|slot| picked.get_mut(slot)) {
+                Some(place @ None) => *place = Some(value),
+                Some(Some(_)) => return Err(RawError::DuplicateName(name.into_owned())),
+                None => {}
+            }
+            Ok(())
+        })?;
+        Ok(picked)
+    }
+
     /// The items of an array, in order.
     pub fn items(self) -> Result<Vec<Raw<'a>>, RawError> {
         self.expect(Kind::Array)?;
