@@ -1,3 +1,4 @@
 //! Declared, enforced and audited field ownership for Kubernetes objects.
 
+pub mod api;
 pub mod ownership;

@@ -4,4 +4,6 @@
 //! number or logs.
 
 pub mod element;
+pub mod fieldsv1;
 pub mod path;
+pub mod set;

@@ -182,6 +182,15 @@ pub struct Policy {
     pub paused_until: Option<i64>,
 }
 
+impl Policy {
+    /// The strictest mode of the policy or of any of its claims: what applies when the request
+    /// as a whole cannot be judged.
+    #[must_use]
+    pub fn strictest(&self) -> Mode {
+        self.claims.iter().map(|claim| claim.mode).fold(self.mode, Mode::max)
+    }
+}
+
 /// How `/scale` of a kind maps to the object.
 #[derive(Clone, Debug)]
 pub struct ScalePath {

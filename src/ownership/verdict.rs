@@ -23,8 +23,8 @@ pub enum Reason {
     Integrity(Tampering),
     /// The field would be held beside its owner.
     CoOwnership,
-    /// A field manager name that is reserved for another owner.
-    ReservedManager,
+    /// This field manager name is reserved for another owner.
+    ReservedManager(Arc<str>),
     /// The owner has to write under one of its declared manager names.
     RequiredManager,
     /// It could not be decided; the text says why.

@@ -1,0 +1,123 @@
+//! From a refusal to a finding: names, shortened values, recorded holders.
+//!
+//! Only what is refused pays for this work.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::decide::Scope;
+use super::judge::Refusal;
+use super::path::Path;
+use super::rule::{Identity, Mode, NamespaceSource, Owner, Policy, Subject};
+use super::verdict::{Finding, OwnerName, Reason, Shown};
+
+/// A refusal that is not yet put into names.
+#[derive(Clone, Debug)]
+pub(super) struct Draft<'c> {
+    pub(super) path: Path,
+    pub(super) mode: Mode,
+    pub(super) reason: Reason,
+    /// Indexes into the policy's owners.
+    pub(super) owners: Vec<usize>,
+    pub(super) instead: Option<Arc<str>>,
+    pub(super) sensitive: bool,
+    pub(super) old: Option<&'c RawValue>,
+    pub(super) new: Option<&'c RawValue>,
+}
+
+impl From<Refusal> for Reason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Owned => Self::OwnedByAnother,
+            Refusal::Closed => Self::Closed,
+            Refusal::Manager => Self::RequiredManager,
+        }
+    }
+}
+
+/// A finding about the whole object.
+pub(super) fn whole(policy: &Policy, mode: Mode, reason: Reason) -> Finding {
+    Finding {
+        policy: policy.name.clone(),
+        mode,
+        reason,
+        path: None,
+        old: Shown::Absent,
+        new: Shown::Absent,
+        owners: Vec::new(),
+        instead: None,
+        holders: Vec::new(),
+    }
+}
+
+/// A finding about one path.
+pub(super) fn finding(scope: &Scope<'_, '_>, draft: Draft<'_>) -> Finding {
+    let hidden = draft.sensitive || scope.target.sensitive;
+    let holders = scope.tracking.holders_before(&draft.path);
+    Finding {
+        policy: scope.policy.name.clone(),
+        mode: draft.mode,
+        reason: draft.reason,
+        old: Shown::of(draft.old, hidden),
+        new: Shown::of(draft.new, hidden),
+        owners: owner_names(scope.policy, &draft.owners),
+        instead: draft.instead,
+        holders,
+        path: Some(draft.path),
+    }
+}
+
+/// The names of owners, each once, in the order given.
+pub(super) fn owner_names(policy: &Policy, indexes: &[usize]) -> Vec<OwnerName> {
+    let mut names: Vec<OwnerName> = Vec::new();
+    for owner in indexes.iter().filter_map(|index| policy.owners.get(*index)) {
+        if !names.iter().any(|known| known.name == owner.name) {
+            names.push(owner_name(owner));
+        }
+    }
+    names
+}
+
+fn owner_name(owner: &Owner) -> OwnerName {
+    OwnerName { name: owner.name.clone(), identities: owner.subjects.iter().map(describe).collect() }
+}
+
+/// A subject as people write it.
+fn describe(subject: &Subject) -> String {
+    match &subject.identity {
+        Identity::User(name) => format!("User {name}"),
+        Identity::Group(name) => format!("Group {name}"),
+        Identity::ServiceAccount { namespace: NamespaceSource::Named(namespace), name } => {
+            format!("ServiceAccount {namespace}/{name}")
+        }
+        Identity::ServiceAccount { namespace: NamespaceSource::Object, name } => {
+            format!("ServiceAccount {name} of the object's namespace")
+        }
+    }
+}
+
+/// Cuts text to a number of characters and says so.
+pub(super) fn shorten(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+impl Shown {
+    /// Characters of a value that a message shows: enough for a name or a number, little enough
+    /// for a line in a terminal.
+    pub const LIMIT: usize = 60;
+
+    /// A value as it may be shown.
+    #[must_use]
+    pub fn of(value: Option<&RawValue>, hidden: bool) -> Self {
+        match value {
+            None => Self::Absent,
+            Some(_) if hidden => Self::Hidden,
+            Some(value) => Self::Text(shorten(value.get(), Self::LIMIT)),
+        }
+    }
+
+}

@@ -1,0 +1,114 @@
+//! `/scale`: a write of one count of the parent object.
+//!
+//! The review carries two `Scale` objects, rebuilt from the parent: no managed
+//! fields, no labels, and an absent count looks like nothing at all. So the
+//! count is mapped to the parent's path, and where a condition reads the parent
+//! or an absent count is ambiguous, the parent itself is asked for.
+
+use serde_json::value::RawValue;
+
+use super::decide::Scope;
+use super::facts::Facts;
+use super::finding::{Draft, finding};
+use super::judge::{Activities, Judge, Judgement};
+use super::pattern::Pattern;
+use super::path::Path;
+use super::raw::{self, RawError};
+use super::reserved;
+use super::rule::{Mode, Target};
+use super::tracking::Tracking;
+use super::verdict::{Finding, Reason};
+
+/// Judges a `/scale` request; `None` when the parent is needed and not among the facts.
+pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> {
+    let (Some(scale), Some(new), Some(old)) = (&target.scale, facts.object, facts.old_object) else {
+        return Some(super::decide::undecided_findings(target, "the review does not show what /scale writes"));
+    };
+    match (count_of(old), count_of(new)) {
+        (Ok(before), Ok(after)) => judge_count(facts, target, &scale.replicas, before, after),
+        (Err(error), _) | (_, Err(error)) => {
+            Some(super::decide::undecided_findings(target, &error.to_string()))
+        }
+    }
+}
+
+fn count_of(scale: &RawValue) -> Result<Option<&RawValue>, RawError> {
+    match raw::get(scale, "spec")? {
+        Some(spec) => raw::get(spec, "replicas"),
+        None => Ok(None),
+    }
+}
+
+fn judge_count(
+    facts: &Facts<'_>,
+    target: &Target,
+    replicas: &Pattern,
+    before: Option<&RawValue>,
+    after: Option<&RawValue>,
+) -> Option<Vec<Finding>> {
+    let path = replicas.literal_path()?;
+    let conditional = |policy: &super::rule::Policy| {
+        policy.claims.iter().any(|claim| claim.when.is_some() && claim.pattern.covers(path.elements()))
+    };
+    // `{}` stands for "no count" and for zero alike: only the parent tells whether zero is new.
+    let zero = |count: Option<&RawValue>| count.is_none_or(|count| count.get() == "0");
+    let ambiguous = zero(before) && zero(after);
+    if facts.parent.is_none() && (ambiguous || target.policies.iter().any(|policy| conditional(policy))) {
+        return None;
+    }
+    let stored = match facts.parent {
+        None => before,
+        Some(parent) => match raw::at(parent, path.elements()) {
+            Ok(stored) => stored,
+            Err(error) => return Some(super::decide::undecided_findings(target, &error.to_string())),
+        },
+    };
+    // The server stores an absent count as zero.
+    let changed = stored.map(RawValue::get) != Some(after.map_or("0", RawValue::get));
+    let tracking = Tracking::default();
+    let mut findings = Vec::new();
+    for policy in &target.policies {
+        let judge = Judge::new(policy, facts);
+        let scope = Scope { facts, target, policy, judge, tracking: &tracking };
+        reserved::judge(&scope.judge, facts, &tracking, &mut findings);
+        if let Some(draft) = refused(&scope, &path, changed, stored, after) {
+            findings.push(finding(&scope, draft));
+        }
+    }
+    Some(findings)
+}
+
+fn refused<'c>(
+    scope: &Scope<'_, '_>,
+    path: &Path,
+    changed: bool,
+    stored: Option<&'c RawValue>,
+    after: Option<&'c RawValue>,
+) -> Option<Draft<'c>> {
+    // An equal count sent under a field manager holds the field beside its owner.
+    if !changed && scope.facts.field_manager.is_none() {
+        return None;
+    }
+    let active = Activities::new(scope.policy, scope.facts.parent);
+    let co_owned = |mode: Mode| mode.min(scope.policy.integrity.co_ownership);
+    let (mode, reason, claims) = match scope.judge.path(path.elements(), &active) {
+        Judgement::Owned { .. } => return None,
+        Judgement::Uncovered => match scope.unlisted_mode() {
+            Some(mode) if changed => (mode, Reason::Unlisted, Vec::new()),
+            _ => return None,
+        },
+        Judgement::Undecided { mode, text, .. } => (mode, Reason::Undecided(text), Vec::new()),
+        Judgement::Refused { mode, why, claims, .. } if changed => (mode, why.into(), claims),
+        Judgement::Refused { mode, claims, .. } => (co_owned(mode), Reason::CoOwnership, claims),
+    };
+    Some(Draft {
+        path: path.clone(),
+        mode,
+        reason,
+        owners: claims.iter().map(|claim| claim.owner).collect(),
+        instead: claims.iter().find_map(|claim| claim.instead.clone()),
+        sensitive: claims.iter().any(|claim| claim.sensitive),
+        old: stored,
+        new: after,
+    })
+}

@@ -1,0 +1,55 @@
+//! Writes by the cluster's own controllers that no policy may stop.
+//!
+//! A table of exact identities and exact shapes: never a namespace, never a
+//! prefix. What is not listed here is judged like anybody's write.
+
+use super::diff::{Change, ChangeKind};
+use super::element::{Element, Scalar};
+use super::facts::{Facts, Operation};
+
+/// The garbage collector's users: with and without credentials of its own.
+const GARBAGE_COLLECTOR: [&str; 2] =
+    ["system:serviceaccount:kube-system:generic-garbage-collector", CONTROLLER_MANAGER];
+/// Removes what is in a namespace that is being deleted.
+const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
+/// Removes finished objects whose time has come.
+const TTL_AFTER_FINISHED: &str = "system:serviceaccount:kube-system:ttl-after-finished-controller";
+/// Removes pods whose node is gone or that ended long ago.
+const POD_GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:pod-garbage-collector";
+/// All controllers where they share one credential.
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+
+/// Finalizers that the API server sets for the way of deletion; the garbage collector removes them.
+const DELETION_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
+
+/// Whether a deletion is the cluster's own.
+pub(super) fn may_delete(facts: &Facts<'_>) -> bool {
+    let user = facts.requester.username.as_str();
+    facts.operation == Operation::Delete
+        && (GARBAGE_COLLECTOR.contains(&user)
+            || (user == NAMESPACE_CONTROLLER && !facts.namespace.is_empty())
+            || user == TTL_AFTER_FINISHED
+            || (user == POD_GARBAGE_COLLECTOR && facts.group.is_empty() && facts.resource == "pods"))
+}
+
+/// Whether a change is the cluster's own book-keeping.
+pub(super) fn may_change(facts: &Facts<'_>, change: &Change<'_>) -> bool {
+    GARBAGE_COLLECTOR.contains(&facts.requester.username.as_str()) && is_garbage_collection(change)
+}
+
+/// The garbage collector takes away its own finalizers, drops a reference to an owner that is
+/// gone, and lifts `blockOwnerDeletion` of a reference.
+fn is_garbage_collection(change: &Change<'_>) -> bool {
+    let [Element::Field(metadata), Element::Field(list), rest @ ..] = change.path.elements() else { return false };
+    if **metadata != *"metadata" {
+        return false;
+    }
+    match (&**list, rest) {
+        ("finalizers", []) => change.kind == ChangeKind::Removed,
+        ("finalizers", [Element::Value(Scalar::String(name))]) => {
+            change.kind == ChangeKind::Removed && DELETION_FINALIZERS.contains(&&**name)
+        }
+        ("ownerReferences", _) => change.kind != ChangeKind::Added,
+        _ => false,
+    }
+}
