@@ -78,35 +78,50 @@ pub fn explain(facts: &Facts<'_>, verdict: &Verdict) -> Answer {
 }
 
 fn denial(facts: &Facts<'_>, refused: &[&Finding]) -> String {
-    let mut text = String::new();
     let act = match facts.operation {
-        Operation::Create => "create",
+        Operation::Create => "set",
         Operation::Delete => "delete",
         Operation::Update | Operation::Connect => "change",
     };
-    let _ = write!(text, "{} may not {act} {}", requester(facts), object(facts));
     let fields = refused.iter().filter(|finding| finding.path.is_some()).count();
-    if fields > 0 {
-        let _ = write!(text, " like this: {fields} {}", if fields == 1 { "field is" } else { "fields are" });
-        let _ = write!(text, " not theirs to {}", if facts.operation == Operation::Create { "set" } else { "write" });
-    }
-    for group in grouped(refused.get(..SHOWN_FIELDS.min(refused.len())).unwrap_or(refused)) {
+    let what = match fields {
+        0 => String::new(),
+        1 => "1 field of ".to_owned(),
+        many => format!("{many} fields of "),
+    };
+    let mut text = format!("{} may not {act} {what}{}", requester(facts), object(facts));
+    let shown = refused.get(..SHOWN_FIELDS).unwrap_or(refused);
+    for group in grouped(shown) {
+        let Some(first) = group.first() else { continue };
         for finding in group {
             if let Some(path) = &finding.path {
                 let _ = write!(text, "\n  {}{}", shown_path(path), change(finding));
             }
         }
-        let Some(first) = group.first() else { continue };
-        let _ = write!(text, "\n    {} (FieldPolicy {})", because(first), first.policy);
+        let mut line = |label: &str, words: &str| {
+            let _ = write!(text, "\n    {label:<9}{words}");
+        };
+        let (label, words) = why(first);
+        line(label, &words);
+        line("policy:", &first.policy);
         if let Some(holders) = held_by(first) {
-            let _ = write!(text, "\n    {holders}");
+            line("set by:", &holders);
         }
-        let _ = write!(text, "\n    instead: {}", instead(facts, first));
+        line("instead:", &instead(facts, first));
     }
-    if refused.len() > SHOWN_FIELDS {
-        let _ = write!(text, "\n  and {} more", refused.len() - SHOWN_FIELDS);
+    if refused.len() > shown.len() {
+        let _ = write!(text, "\n  and {} more", refused.len() - shown.len());
     }
     text
+}
+
+/// Whose the field is, or else what is wrong.
+fn why(finding: &Finding) -> (&'static str, String) {
+    match &finding.reason {
+        Reason::OwnedByAnother => ("owner:", owners(&finding.owners)),
+        Reason::Closed => ("owner:", "nobody; the policy closes this field".to_owned()),
+        _ => ("reason:", because(finding)),
+    }
 }
 
 /// Neighbours that differ only in path and value share one explanation.
@@ -205,7 +220,7 @@ fn held_by(finding: &Finding) -> Option<String> {
     }
     let holder = |holder: &super::verdict::Holder| format!("{} ({})", holder.manager, holder.operation);
     let listed = finding.holders.iter().map(holder).collect::<Vec<_>>().join(", ");
-    Some(format!("set by field manager {listed}"))
+    Some(format!("field manager {listed}"))
 }
 
 /// What works. The policy author's words win.

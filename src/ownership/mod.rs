@@ -3,7 +3,10 @@
 //! Values in, values out: nothing here does IO, reads a clock, draws a random
 //! number or logs.
 
+pub mod condition;
 pub mod element;
+pub mod entry;
 pub mod fieldsv1;
 pub mod path;
+pub mod pattern;
 pub mod set;

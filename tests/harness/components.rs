@@ -39,6 +39,8 @@ pub fn api_server(dir: &Path, layout: &Layout, extra: &[String]) -> Vec<String> 
     let mut args = vec![
         flag("etcd-servers", format_args!("http://127.0.0.1:{}", layout.etcd_port)),
         flag("bind-address", "127.0.0.1"),
+        // Or it looks for an address to advertise and fails on a machine without a network.
+        flag("advertise-address", "127.0.0.1"),
         flag("secure-port", layout.api_port),
         // The default publishes the server's address as endpoints, which must not be loopback.
         flag("endpoint-reconciler-type", "none"),
@@ -81,6 +83,9 @@ fn with_kubeconfig(kubeconfig: &Path) -> Vec<String> {
         flag("authentication-kubeconfig", &file),
         flag("authorization-kubeconfig", &file),
         flag("leader-elect", false),
+        // One client per controller, all made at the start: the default rate costs five seconds of waiting.
+        flag("kube-api-qps", 500),
+        flag("kube-api-burst", 1000),
         // Nobody asks it for its health or metrics.
         flag("secure-port", 0),
     ]

@@ -12,3 +12,5 @@
 mod harness;
 
 mod control_plane;
+mod left_behind;
+mod webhook_endpoint;

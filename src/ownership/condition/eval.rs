@@ -1,0 +1,303 @@
+//! Evaluation of a condition on raw JSON. Only the members that are read are parsed.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use super::lookup::{LookupError, first_byte, lookup};
+use super::number::Number;
+use super::{Access, Comparison, Expr, Literal, Root};
+
+/// The objects that a condition may read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Objects<'a> {
+    /// What `oldObject` stands for.
+    pub old_object: Option<&'a RawValue>,
+    /// What `object` stands for.
+    pub object: Option<&'a RawValue>,
+}
+
+/// Why a condition is neither true nor false. Each is a sentence without its full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvalError {
+    /// A bool is needed.
+    NotABool {
+        /// What is there.
+        found: &'static str,
+    },
+    /// Values of these types have no order.
+    NoOrder {
+        /// Type on the left.
+        left: &'static str,
+        /// Type on the right.
+        right: &'static str,
+    },
+    /// The right side of `in` is no collection.
+    NotACollection {
+        /// What is there.
+        found: &'static str,
+    },
+    /// A path leads through something that is no object.
+    NotAnObject {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// The object is not what JSON allows.
+    Malformed,
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotABool { found } => write!(f, "a bool is needed, but there is a {found}"),
+            Self::NoOrder { left, right } => write!(f, "a {left} and a {right} have no order"),
+            Self::NotACollection { found } => write!(f, "`in` needs a list or a map, but there is a {found}"),
+            Self::NotAnObject { path } => write!(f, "{path} leads through something that is no object"),
+            Self::Malformed => f.write_str("the object is no valid JSON"),
+        }
+    }
+}
+
+impl std::error::Error for EvalError {}
+
+impl<'a> Objects<'a> {
+    /// The value that `access` means; `None` if it is absent.
+    pub fn get(&self, access: &Access) -> Result<Option<&'a RawValue>, EvalError> {
+        let object = match access.root {
+            Root::OldObject => self.old_object,
+            Root::Object => self.object,
+        };
+        let Some(object) = object else { return Ok(None) };
+        lookup(object, &access.path).map_err(|error| match error {
+            LookupError::NotAnObject(_) => EvalError::NotAnObject { path: access.to_string() },
+            LookupError::Malformed => EvalError::Malformed,
+        })
+    }
+}
+
+impl Expr {
+    /// Whether the condition of a claim holds of the stored object.
+    pub fn eval(&self, old_object: Option<&RawValue>) -> Result<bool, EvalError> {
+        self.eval_on(&Objects { old_object, object: None })
+    }
+
+    /// Whether the condition holds of these objects.
+    pub fn eval_on(&self, objects: &Objects<'_>) -> Result<bool, EvalError> {
+        self.eval_with(&mut |access| objects.get(access))
+    }
+
+    /// The same with the values from elsewhere. A caller with many conditions on one object looks each of
+    /// [`Expr::accesses`] up once and answers from that.
+    pub fn eval_with<'a>(
+        &self,
+        get: &mut dyn FnMut(&Access) -> Result<Option<&'a RawValue>, EvalError>,
+    ) -> Result<bool, EvalError> {
+        match self.value(get)? {
+            Value::Bool(holds) => Ok(holds),
+            other => Err(EvalError::NotABool { found: other.type_name() }),
+        }
+    }
+
+    fn value<'a, 'e: 'v, 'v>(
+        &'e self,
+        get: &mut dyn FnMut(&Access) -> Result<Option<&'a RawValue>, EvalError>,
+    ) -> Result<Value<'v>, EvalError>
+    where
+        'a: 'v,
+    {
+        Ok(match self {
+            Self::Literal(literal) => Value::of_literal(literal),
+            Self::Read(access) => match get(access)? {
+                Some(raw) => Value::of_raw(raw)?,
+                None => Value::Null,
+            },
+            Self::Has(access) => Value::Bool(get(access)?.is_some()),
+            Self::Not(inner) => Value::Bool(!inner.eval_with(get)?),
+            Self::Compare(comparison, left, right) => {
+                Value::Bool(compare(*comparison, &left.value(get)?, &right.value(get)?)?)
+            }
+            Self::All(terms) => Value::Bool(settle(terms, false, get)?),
+            Self::Any(terms) => Value::Bool(settle(terms, true, get)?),
+        })
+    }
+}
+
+/// `&&` (settled by false) and `||` (settled by true): one settling term decides, whatever the others are and
+/// wherever they stand; without one, an error of any term is the error of all.
+fn settle<'a>(
+    terms: &[Expr],
+    settling: bool,
+    get: &mut dyn FnMut(&Access) -> Result<Option<&'a RawValue>, EvalError>,
+) -> Result<bool, EvalError> {
+    let mut first_error = None;
+    for term in terms {
+        match term.eval_with(get) {
+            Ok(value) if value == settling => return Ok(settling),
+            Ok(_) => {}
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    first_error.map_or(Ok(!settling), Err)
+}
+
+/// A value on the way. Lists and maps of the object stay text until something asks for their content.
+enum Value<'a> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'a, str>),
+    Literals(&'a [Literal]),
+    List(&'a RawValue),
+    Map(&'a RawValue),
+}
+
+/// Borrows from the text where it has no escapes; `Cow` alone never would.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> Value<'a> {
+    fn of_literal(literal: &'a Literal) -> Self {
+        match literal {
+            Literal::Null => Self::Null,
+            Literal::Bool(value) => Self::Bool(*value),
+            Literal::Number(number) => Self::Number(*number),
+            Literal::String(text) => Self::String(Cow::Borrowed(text)),
+            Literal::List(items) => Self::Literals(items),
+        }
+    }
+
+    fn of_raw(raw: &'a RawValue) -> Result<Self, EvalError> {
+        Ok(match first_byte(raw) {
+            Some(b'n') => Self::Null,
+            Some(b't') => Self::Bool(true),
+            Some(b'f') => Self::Bool(false),
+            Some(b'"') => Self::String(parse::<Text<'a>>(raw)?.0),
+            Some(b'[') => Self::List(raw),
+            Some(b'{') => Self::Map(raw),
+            _ => Self::Number(Number::from_json(&parse(raw)?).ok_or(EvalError::Malformed)?),
+        })
+    }
+
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Number(_) => "number",
+            Self::String(_) => "string",
+            Self::Literals(_) | Self::List(_) => "list",
+            Self::Map(_) => "map",
+        }
+    }
+
+    /// The value as JSON, for the content of lists and maps.
+    fn to_json(&self) -> Result<Json, EvalError> {
+        match self {
+            Self::List(raw) | Self::Map(raw) => parse(raw),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Literals(_) => {
+                Ok(Json::Null)
+            }
+        }
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, EvalError> {
+    serde_json::from_str(raw.get()).map_err(|_| EvalError::Malformed)
+}
+
+fn compare(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
+    let ordered = |wanted: fn(Ordering) -> bool| order(left, right).map(wanted);
+    match comparison {
+        Comparison::Equal => equal(left, right),
+        Comparison::NotEqual => equal(left, right).map(|same| !same),
+        Comparison::Less => ordered(Ordering::is_lt),
+        Comparison::LessOrEqual => ordered(Ordering::is_le),
+        Comparison::Greater => ordered(Ordering::is_gt),
+        Comparison::GreaterOrEqual => ordered(Ordering::is_ge),
+        Comparison::In => is_in(left, right),
+    }
+}
+
+fn order(left: &Value<'_>, right: &Value<'_>) -> Result<Ordering, EvalError> {
+    match (left, right) {
+        (Value::Number(a), Value::Number(b)) => Ok(a.compare(*b)),
+        // By bytes, which for UTF-8 is by code points.
+        (Value::String(a), Value::String(b)) => Ok(a.cmp(b)),
+        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
+        _ => Err(EvalError::NoOrder { left: left.type_name(), right: right.type_name() }),
+    }
+}
+
+fn is_in(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
+    match right {
+        Value::Literals(items) => any(items.iter().map(|item| equal(left, &Value::of_literal(item)))),
+        Value::List(raw) => {
+            any(parse::<Vec<&RawValue>>(raw)?.into_iter().map(|item| equal(left, &Value::of_raw(item)?)))
+        }
+        Value::Map(raw) => match left {
+            Value::String(key) => {
+                let path = [Box::from(&**key)];
+                lookup(raw, &path).map(|found| found.is_some()).map_err(|_| EvalError::Malformed)
+            }
+            // No other type can be a key of a JSON object.
+            _ => Ok(false),
+        },
+        _ => Err(EvalError::NotACollection { found: right.type_name() }),
+    }
+}
+
+fn any(mut items: impl Iterator<Item = Result<bool, EvalError>>) -> Result<bool, EvalError> {
+    items.find(|item| !matches!(item, Ok(false))).unwrap_or(Ok(false))
+}
+
+fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
+    Ok(match (left, right) {
+        (Value::Null, Value::Null) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Number(a), Value::Number(b)) => a == b,
+        (Value::String(a), Value::String(b)) => a == b,
+        (Value::Literals(a), Value::Literals(b)) => a == b,
+        (Value::Literals(items), list @ Value::List(_)) | (list @ Value::List(_), Value::Literals(items)) => {
+            list.to_json()?.as_array().is_some_and(|found| {
+                found.len() == items.len()
+                    && found.iter().zip(*items).all(|(json, item)| is_literal(json, item))
+            })
+        }
+        (Value::List(_), Value::List(_)) | (Value::Map(_), Value::Map(_)) => {
+            same_json(&left.to_json()?, &right.to_json()?)
+        }
+        _ => false,
+    })
+}
+
+fn is_literal(json: &Json, literal: &Literal) -> bool {
+    match (json, literal) {
+        (Json::Null, Literal::Null) => true,
+        (Json::Bool(a), Literal::Bool(b)) => a == b,
+        (Json::Number(a), Literal::Number(b)) => Number::from_json(a) == Some(*b),
+        (Json::String(a), Literal::String(b)) => **a == **b,
+        (Json::Array(a), Literal::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(json, literal)| is_literal(json, literal))
+        }
+        _ => false,
+    }
+}
+
+/// Deep equality with numbers by value, which `serde_json`'s own does not have: there `1` is not `1.0`.
+fn same_json(left: &Json, right: &Json) -> bool {
+    match (left, right) {
+        (Json::Number(a), Json::Number(b)) => {
+            Number::from_json(a).is_some_and(|a| Number::from_json(b) == Some(a))
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_json(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same_json(a, b)))
+        }
+        _ => left == right,
+    }
+}

@@ -1,0 +1,107 @@
+//! Nothing of a control plane survives its owner, however the owner ends.
+//!
+//! The owner is this test binary, started again with only [`owner`] to run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::{ControlPlane, Options, eventually};
+
+const REPORT_TO: &str = "FIELDKEEPER_TEST_REPORT_TO";
+const THEN: &str = "FIELDKEEPER_TEST_THEN";
+
+#[tokio::test]
+async fn nothing_is_left_behind_after_drop() {
+    let plane = ControlPlane::start(Options::api_only()).await.unwrap();
+    let dir = plane.dir().to_owned();
+    assert!(mentioning(&dir) >= 2, "etcd and kube-apiserver run");
+    drop(plane);
+    assert!(!dir.exists());
+    assert_eq!(mentioning(&dir), 0);
+}
+
+#[tokio::test]
+async fn nothing_is_left_behind_after_a_panic() {
+    let (mut owner, dir) = start_owner("panic").await;
+    let status = owner.wait().unwrap();
+    assert!(!status.success());
+    assert_nothing_left(&dir).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_behind_when_the_process_exits_without_dropping_anything() {
+    let (mut owner, dir) = start_owner("exit").await;
+    owner.wait().unwrap();
+    assert_nothing_left(&dir).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_behind_after_ctrl_c_or_sigterm() {
+    for signal in ["INT", "TERM"] {
+        let (mut owner, dir) = start_owner("wait").await;
+        let pid = owner.id().to_string();
+        Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
+        owner.wait().unwrap();
+        assert_nothing_left(&dir).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_behind_after_kill_9() {
+    let (mut owner, dir) = start_owner("wait").await;
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    assert_nothing_left(&dir).await;
+}
+
+#[tokio::test]
+#[ignore = "not a test: the owner that the tests above start and end"]
+async fn owner() {
+    let Some(report) = std::env::var_os(REPORT_TO) else { return };
+    let plane = ControlPlane::start(Options::api_only()).await.unwrap();
+    std::fs::write(report, format!("{}\n", plane.dir().display())).unwrap();
+    match std::env::var(THEN).unwrap().as_str() {
+        "panic" => panic!("as told"),
+        "exit" => std::process::exit(0),
+        _ => std::future::pending::<()>().await,
+    }
+}
+
+async fn start_owner(then: &str) -> (Child, PathBuf) {
+    // A build of the programs, which may take minutes, is not this test's to wait for.
+    ControlPlane::shared().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    let owner = Command::new(std::env::current_exe().unwrap())
+        .args(["left_behind::owner", "--exact", "--ignored"])
+        .env(REPORT_TO, &report)
+        .env(THEN, then)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let dir = eventually("the owner's control plane", Duration::from_secs(90), || async {
+        let text = std::fs::read_to_string(&report).ok()?;
+        text.strip_suffix('\n').map(PathBuf::from)
+    })
+    .await
+    .unwrap();
+    (owner, dir)
+}
+
+async fn assert_nothing_left(dir: &Path) {
+    let gone = eventually("the end of everything", Duration::from_secs(15), || async {
+        (mentioning(dir) == 0 && !dir.exists()).then_some(())
+    });
+    gone.await.unwrap();
+}
+
+/// How many living processes name the folder in their command line, as etcd, kube-apiserver and the janitor do.
+/// One that has ended and only waits to be noticed by its parent is none.
+fn mentioning(dir: &Path) -> usize {
+    let output = Command::new("ps").args(["-A", "-o", "stat=,args="]).output().unwrap();
+    let dir = dir.to_str().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter(|line| line.contains(dir) && !line.trim_start().starts_with('Z')).count()
+}
