@@ -4,9 +4,13 @@
 //! number or logs.
 
 pub mod condition;
+pub mod diff;
 pub mod element;
 pub mod entry;
 pub mod fieldsv1;
 pub mod path;
 pub mod pattern;
+pub mod raw;
+pub mod schema;
 pub mod set;
+pub mod value;
