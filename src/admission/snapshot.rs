@@ -82,7 +82,7 @@ fn scale(resource: &GroupResource, kind: &Kind) -> Option<ScalePath> {
         _ => None,
     };
     let path = kind.replicas.as_deref().or(built_in)?;
-    match path.parse::<Pattern>() {
+    match Pattern::parse(path) {
         Ok(replicas) => Some(ScalePath { replicas }),
         Err(error) => {
             // The API server accepts only plain paths, so this is a bug of ours.

@@ -4,9 +4,8 @@
 //! Other parts fill this (watches store snapshots and open gates, the client reads parents); the
 //! edge only reads it. Nothing here talks to Kubernetes.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use futures::future::BoxFuture;
@@ -15,6 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::ownership::rule::PolicySet;
 use crate::ownership::verdict::Verdict;
+pub use crate::telemetry::health::{Gate, Readiness};
 
 /// Everything that reviews are judged by, replaced as a whole.
 #[derive(Clone, Debug, Default)]
@@ -40,70 +40,6 @@ impl Snapshots {
     #[must_use]
     pub fn load(&self) -> Option<Arc<Snapshot>> {
         self.0.load_full()
-    }
-}
-
-/// Named conditions that must all hold before the server calls itself ready. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<Mutex<BTreeMap<&'static str, Option<String>>>>);
-
-impl Readiness {
-    /// Adds a condition that does not hold yet, and why. It must hold from now on.
-    #[must_use]
-    pub fn gate(&self, name: &'static str, reason: &str) -> Gate {
-        let gate = Gate { name, readiness: self.clone() };
-        gate.close(reason);
-        gate
-    }
-
-    /// Each gate with the reason why it is closed, `None` where it is open.
-    #[must_use]
-    pub fn gates(&self) -> Vec<(&'static str, Option<String>)> {
-        self.lock().iter().map(|(name, reason)| (*name, reason.clone())).collect()
-    }
-
-    /// Whether there are gates and all of them are open.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        let gates = self.lock();
-        !gates.is_empty() && gates.values().all(Option::is_none)
-    }
-
-    fn set(&self, name: &'static str, reason: Option<String>) {
-        self.lock().insert(name, reason);
-    }
-
-    /// A panic while the lock was held cannot leave the map half changed, so poison is ignored.
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, Option<String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One condition of [`Readiness`], held by the task that knows about it.
-///
-/// Dropping it closes it for good: a task that has ended cannot vouch for anything.
-#[derive(Debug)]
-#[must_use = "a gate closes when it is dropped"]
-pub struct Gate {
-    name: &'static str,
-    readiness: Readiness,
-}
-
-impl Gate {
-    /// The condition holds.
-    pub fn open(&self) {
-        self.readiness.set(self.name, None);
-    }
-
-    /// The condition does not hold, and why.
-    pub fn close(&self, reason: &str) {
-        self.readiness.set(self.name, Some(reason.to_owned()));
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.close("its task has ended");
     }
 }
 
@@ -214,31 +150,5 @@ mod tests {
         assert!(snapshots.load().is_none());
         snapshots.store(Snapshot::default());
         assert!(snapshots.load().is_some());
-    }
-
-    #[test]
-    fn ready_needs_a_gate_and_all_of_them_open() {
-        let readiness = Readiness::default();
-        assert!(!readiness.is_ready());
-        let policies = readiness.gate("policies", "not listed yet");
-        let certificate = readiness.gate("certificate", "not loaded yet");
-        policies.open();
-        assert!(!readiness.is_ready());
-        certificate.open();
-        assert!(readiness.is_ready());
-        policies.close("the watch has failed for a minute");
-        assert_eq!(
-            readiness.gates(),
-            [("certificate", None), ("policies", Some("the watch has failed for a minute".to_owned()))]
-        );
-    }
-
-    #[test]
-    fn a_task_that_ends_takes_its_gate_along() {
-        let readiness = Readiness::default();
-        let gate = readiness.gate("policies", "not listed yet");
-        gate.open();
-        drop(gate);
-        assert!(!readiness.is_ready());
     }
 }
