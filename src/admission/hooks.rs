@@ -1,7 +1,8 @@
 //! What the HTTP edge asks the cluster and the compiler for.
 //!
-//! Input: a client, the compiler. Output: [`Parents`] for `/scale`, and
-//! [`policy_review`] for FieldPolicies that are being written.
+//! Input: a client, the compiler. Output: [`Parents`] for `/scale`,
+//! [`policy_review`] for FieldPolicies that are being written, and [`connect`],
+//! which puts the cluster side together.
 //!
 //! Must not refuse a policy that the webhook would honour, nor pass one that
 //! it would not: both go through the compiler that makes the snapshot.
@@ -15,13 +16,26 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::state::{ParentError, ParentReader, ParentRef, PolicyReview};
+use super::state::{Hooks, ParentError, ParentReader, ParentRef, PolicyReview, Readiness, Snapshots};
+use super::{Connected, snapshot};
 use crate::api::FieldPolicySpec;
-use crate::cluster::in_force::Compile;
+use crate::cluster::in_force::{Compile, with_compiler};
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
 
 /// A review has 3 seconds altogether, and the API server's clients wait for it.
 pub const PARENT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The cluster side of the webhook: snapshots from `client`'s watches, and live answers.
+#[must_use]
+pub fn connect(client: Client, snapshots: Snapshots, readiness: &Readiness) -> Connected {
+    let gate = readiness.gate(snapshot::GATE, snapshot::GATE_REASON);
+    let hooks = Hooks {
+        parents: Arc::new(Parents::new(client.clone())),
+        policy_review: policy_review(with_compiler),
+        notices: None,
+    };
+    Connected { hooks, background: snapshot::run(client, with_compiler, snapshots, gate).boxed() }
+}
 
 /// Reads parents live.
 #[derive(Clone)]
@@ -98,10 +112,7 @@ mod tests {
     fn what_does_not_compile_is_refused_with_the_compilers_words() {
         let object = r#"{"metadata": {"name": "a", "generation": 2},
             "spec": {"target": {"version": "v1", "resource": "pods"}}}"#;
-        assert_eq!(
-            review(object).unwrap_err(),
-            "a 2 spec.owners[0].fields[1].path: a key is missing"
-        );
+        assert_eq!(review(object).unwrap_err(), "a 2 spec.owners[0].fields[1].path: a key is missing");
     }
 
     #[test]

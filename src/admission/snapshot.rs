@@ -25,7 +25,7 @@ pub const GATE: &str = "policies";
 pub const GATE_REASON: &str = "policies are not loaded yet";
 
 /// Follows the cluster for ever. When it ends, its gate closes.
-pub async fn run(client: Client, compile: impl Compile, snapshots: Snapshots, gate: Gate) {
+pub async fn run(client: Client, compile: impl Compile + Send + Sync, snapshots: Snapshots, gate: Gate) {
     let (mut feed, watches) = feed(client);
     let follow = async {
         while let Some(scene) = feed.next(&compile).await {
@@ -54,9 +54,11 @@ pub fn policy_set(scene: &Scene) -> PolicySet {
             .1
             .push(compiled.policy.clone());
     }
-    PolicySet::new(by_target.into_iter().map(|(resource, (version, policies))| {
-        Arc::new(target(&resource, &version, policies, &scene.kinds))
-    }))
+    PolicySet::new(
+        by_target.into_iter().map(|(resource, (version, policies))| {
+            Arc::new(target(&resource, &version, policies, &scene.kinds))
+        }),
+    )
 }
 
 fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, kinds: &Kinds) -> Target {
@@ -105,5 +107,75 @@ fn report(scene: &Scene) {
                 "the present spec of a policy is not in force: {problem}"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::in_force::{judge, with_compiler};
+    use crate::cluster::policies::StoredPolicy;
+
+    fn policy(name: &str, group: &str, resource: &str, path: &str) -> Arc<StoredPolicy> {
+        Arc::new(StoredPolicy {
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+            generation: 1,
+            created: None,
+            spec: json!({
+                "target": {"group": group, "version": "v1", "resource": resource},
+                "owners": [{"name": "o", "fields": [{"path": path}]}],
+            }),
+            status: Value::Null,
+        })
+    }
+
+    fn scene(policies: Vec<Arc<StoredPolicy>>) -> Scene {
+        Scene { policies: judge(policies, with_compiler), kinds: Arc::default(), held: None }
+    }
+
+    #[test]
+    fn policies_on_one_resource_are_one_target() {
+        let set = policy_set(&scene(vec![
+            policy("a", "apps", "deployments", ".spec"),
+            policy("b", "apps", "deployments", ".spec.replicas"),
+            policy("c", "", "secrets", ".data"),
+        ]));
+        let deployments = set.target("apps", "deployments").unwrap();
+        let names: Vec<&str> = deployments.policies.iter().map(|policy| &*policy.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(&*deployments.version, "v1");
+        assert!(!deployments.sensitive);
+        assert!(set.target("", "secrets").unwrap().sensitive);
+        assert_eq!(set.targets().count(), 2);
+    }
+
+    #[test]
+    fn a_target_is_judged_also_without_a_schema() {
+        let set = policy_set(&scene(vec![policy("a", "example.com", "things", ".spec")]));
+        let target = set.target("example.com", "things").unwrap();
+        assert!(target.versions.is_empty() && target.scale.is_none());
+    }
+
+    #[test]
+    fn what_does_not_compile_is_not_there() {
+        let set = policy_set(&scene(vec![policy("a", "example.com", "things", "spec")]));
+        assert_eq!(set.targets().count(), 0);
+    }
+
+    #[test]
+    fn the_count_behind_scale_comes_from_the_crd_or_from_the_table() {
+        let replicas = |group: &str, resource: &str, path: Option<&str>| {
+            let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
+            let mut kind = Kind::without_crd(&resource);
+            kind.replicas = path.map(str::to_owned);
+            scale(&resource, &kind).map(|scale| scale.replicas.to_string())
+        };
+        assert_eq!(replicas("apps", "statefulsets", None).as_deref(), Some(".spec.replicas"));
+        assert_eq!(replicas("", "replicationcontrollers", None).as_deref(), Some(".spec.replicas"));
+        assert_eq!(replicas("apps", "daemonsets", None), None);
+        assert_eq!(replicas("example.com", "things", Some(".spec.n")).as_deref(), Some(".spec.n"));
     }
 }

@@ -170,7 +170,8 @@ fn compiled(stored: &StoredPolicy, raw: &Value, compile: &impl Compile) -> Resul
 
 /// Group and resource are immutable, but a restored status may be of another policy of that name.
 fn names_the_same(spec: &Value, accepted: &Compiled) -> bool {
-    let text = |key: &str| spec.pointer(&format!("/target/{key}")).and_then(Value::as_str).unwrap_or_default();
+    let text =
+        |key: &str| spec.pointer(&format!("/target/{key}")).and_then(Value::as_str).unwrap_or_default();
     let target = &accepted.spec.target;
     text("group") == target.group && text("resource") == target.resource
 }

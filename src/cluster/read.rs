@@ -41,11 +41,14 @@ pub enum ReadError {
 }
 
 /// Reads one object from the API server.
-pub async fn get_raw(client: &Client, object: &ObjectRef, within: Duration) -> Result<Box<RawValue>, ReadError> {
+pub async fn get_raw(
+    client: &Client,
+    object: &ObjectRef,
+    within: Duration,
+) -> Result<Box<RawValue>, ReadError> {
     let path = path(object)?;
-    let request = http::Request::get(&path)
-        .body(Vec::new())
-        .map_err(|error| ReadError::Failed(error.to_string()))?;
+    let request =
+        http::Request::get(&path).body(Vec::new()).map_err(|error| ReadError::Failed(error.to_string()))?;
     match tokio::time::timeout(within, client.request::<Box<RawValue>>(request)).await {
         Ok(Ok(json)) => Ok(json),
         Ok(Err(kube::Error::Api(status))) => Err(match status.code {
@@ -79,8 +82,7 @@ fn path(object: &ObjectRef) -> Result<String, ReadError> {
         }
     }
     let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
-    let namespace =
-        if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
     Ok(format!("{root}/{version}{namespace}/{resource}/{name}"))
 }
 
@@ -109,7 +111,9 @@ mod tests {
             let body = if code == 200 {
                 format!("{{\"path\": \"{path}\",  \"n\": 1.50}}")
             } else {
-                format!("{{\"kind\":\"Status\",\"status\":\"Failure\",\"code\":{code},\"message\":\"no {path}\"}}")
+                format!(
+                    "{{\"kind\":\"Status\",\"status\":\"Failure\",\"code\":{code},\"message\":\"no {path}\"}}"
+                )
             };
             let response = Response::builder().status(code).body(Body::from(body.into_bytes()));
             Ok::<_, std::convert::Infallible>(response.unwrap())
@@ -144,7 +148,10 @@ mod tests {
     #[tokio::test]
     async fn a_name_cannot_lead_elsewhere() {
         for name in ["..", "a/../../secrets/b", "a?x=y", "a#", "", "a%2fb", "ä"] {
-            assert!(matches!(get_raw(&echo(200), &pool(name), SOON).await, Err(ReadError::Failed(_))), "{name}");
+            assert!(
+                matches!(get_raw(&echo(200), &pool(name), SOON).await, Err(ReadError::Failed(_))),
+                "{name}"
+            );
         }
     }
 

@@ -20,7 +20,9 @@ pub enum Unresolved {
     #[error("schemas are not loaded yet")]
     NotLoaded,
     /// Built into the API server.
-    #[error("{0} is built in: its schema is not read yet, list items are told apart by the keys in the policies' paths")]
+    #[error(
+        "{0} is built in: its schema is not read yet, list items are told apart by the keys in the policies' paths"
+    )]
     BuiltIn(GroupResource),
     /// Neither built in nor defined.
     #[error("there is no CustomResourceDefinition {0}")]
@@ -131,9 +133,8 @@ impl Kind {
 
     fn read(&mut self, spec: &Value, version: &Value) -> Option<Unresolved> {
         let subresources = &version["subresources"];
-        self.subresources = Some(
-            ["status", "scale"].into_iter().filter(|name| !subresources[*name].is_null()).collect(),
-        );
+        self.subresources =
+            Some(["status", "scale"].into_iter().filter(|name| !subresources[*name].is_null()).collect());
         self.replicas = subresources["scale"]["specReplicasPath"].as_str().map(str::to_owned);
         let preserving = spec["preserveUnknownFields"].as_bool() == Some(true);
         let build = if preserving { Schema::from_crd_preserving } else { Schema::from_crd };
@@ -212,9 +213,13 @@ mod tests {
 
     #[test]
     fn without_a_crd_the_group_tells_what_is_built_in() {
-        for (group, reason) in
-            [("", "BuiltIn"), ("apps", "BuiltIn"), ("batch", "BuiltIn"), ("node.k8s.io", "BuiltIn"), ("example.com", "NoSuchKind")]
-        {
+        for (group, reason) in [
+            ("", "BuiltIn"),
+            ("apps", "BuiltIn"),
+            ("batch", "BuiltIn"),
+            ("node.k8s.io", "BuiltIn"),
+            ("example.com", "NoSuchKind"),
+        ] {
             let resource = GroupResource { group: group.to_owned(), resource: "things".to_owned() };
             assert_eq!(Kind::without_crd(&resource).unresolved.unwrap().reason(), reason, "{group}");
         }

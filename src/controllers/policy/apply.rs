@@ -32,7 +32,9 @@ pub async fn apply(writer: &Writer, live: &Live, plan: &Plan) -> Result<(), Fail
     let Live::Present(registration) = live else {
         return Err(Failure {
             reason: "NotInstalled",
-            message: format!("there is no ValidatingWebhookConfiguration {CONFIGURATION}: nothing is intercepted"),
+            message: format!(
+                "there is no ValidatingWebhookConfiguration {CONFIGURATION}: nothing is intercepted"
+            ),
             retry: None,
         });
     };

@@ -69,8 +69,7 @@ pub fn status(judged: &Judged, facts: &Facts<'_>) -> Option<Value> {
     let mut conditions = ours(&stored.status, &findings);
     for (type_, finding) in &findings {
         let Finding { status, reason, message } = finding;
-        let seen =
-            Observation { type_, status: *status, reason, message, generation: stored.generation };
+        let seen = Observation { type_, status: *status, reason, message, generation: stored.generation };
         changed |= set_condition(&mut conditions, &seen, facts.now);
     }
     let old = |key: &str| stored.status.get(key).filter(|value| !value.is_null());

@@ -119,7 +119,8 @@ mod tests {
             let fails = webhook.failure_policy.as_deref() == Some("Fail");
             assert_eq!(fails, entry == Entry::Enforce);
             // Conditions that fail open or closed by mistake are worse than none: the two must be opposites.
-            let condition = webhook.match_conditions.as_ref().map(|conditions| conditions[0].expression.clone());
+            let condition =
+                webhook.match_conditions.as_ref().map(|conditions| conditions[0].expression.clone());
             match entry {
                 Entry::Observe => assert_eq!(condition, None),
                 Entry::Bypass => assert!(condition.unwrap().starts_with("has(")),

@@ -8,14 +8,14 @@
 //! two instances write the same, under the same managers, and the API server
 //! makes nothing of the second write.
 
-mod apply;
-mod conditions;
-mod entry;
-mod observe;
-mod paths;
-mod plan;
-mod report;
-mod subresources;
+pub mod apply;
+pub mod conditions;
+pub mod entry;
+pub mod observe;
+pub mod paths;
+pub mod plan;
+pub mod report;
+pub mod subresources;
 
 use std::time::Duration;
 
@@ -23,8 +23,6 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
 use crate::cluster::write::Writer;
-
-pub use entry::{CONFIGURATION, Entry};
 
 /// Without news, things are looked at again after this time, in case a watch lost some.
 const RESYNC: Duration = Duration::from_mins(10);

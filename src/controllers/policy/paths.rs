@@ -87,13 +87,13 @@ mod tests {
         }))
         .unwrap();
         let schema = Schema::from_crd(&json!({"type": "object", "properties": {
-            "spec": {"type": "object", "properties": {
-                "count": {"type": "integer"},
-                "ports": {"type": "array", "x-kubernetes-list-type": "map",
-                          "x-kubernetes-list-map-keys": ["port", "protocol"],
-                          "items": {"type": "object", "required": ["port", "protocol"], "properties": {
-                              "port": {"type": "integer"}, "protocol": {"type": "string"}}}},
-            }}}}))
+        "spec": {"type": "object", "properties": {
+            "count": {"type": "integer"},
+            "ports": {"type": "array", "x-kubernetes-list-type": "map",
+                      "x-kubernetes-list-map-keys": ["port", "protocol"],
+                      "items": {"type": "object", "required": ["port", "protocol"], "properties": {
+                          "port": {"type": "integer"}, "protocol": {"type": "string"}}}},
+        }}}}))
         .unwrap();
         unknown(&with_compiler("p", 1, &spec).unwrap(), &schema)
     }

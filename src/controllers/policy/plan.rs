@@ -40,9 +40,8 @@ pub fn plan(scene: &Scene, live: Option<&Registration>) -> Plan {
 #[must_use]
 pub fn enforces(spec: &FieldPolicySpec) -> bool {
     let owners = spec.owners.iter();
-    let mut modes = owners.flat_map(|owner| {
-        owner.mode.into_iter().chain(owner.fields.iter().filter_map(|field| field.mode))
-    });
+    let mut modes = owners
+        .flat_map(|owner| owner.mode.into_iter().chain(owner.fields.iter().filter_map(|field| field.mode)));
     spec.mode == Mode::Enforce
         || spec.integrity.mode == Some(Mode::Enforce)
         || spec.integrity.co_ownership == Mode::Enforce

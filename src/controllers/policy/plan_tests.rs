@@ -68,10 +68,7 @@ fn a_policy_that_only_audits_is_observed() {
 fn what_is_enforced_is_judged_closed_or_open_and_seen_when_bypassed() {
     let resources = texts(&["deployments", "deployments/status", "deployments/scale"]);
     let closed = scene(vec![deployments("a", &json!({"mode": "Enforce"}))]);
-    assert_eq!(
-        rules_of(&closed),
-        [(Entry::Enforce, resources.clone()), (Entry::Bypass, resources.clone())]
-    );
+    assert_eq!(rules_of(&closed), [(Entry::Enforce, resources.clone()), (Entry::Bypass, resources.clone())]);
     let open = scene(vec![deployments("a", &json!({"mode": "Enforce", "failurePolicy": "Ignore"}))]);
     assert_eq!(rules_of(&open), [(Entry::EnforceOpen, resources.clone()), (Entry::Bypass, resources)]);
 }
@@ -91,7 +88,8 @@ fn the_strictest_policy_decides_for_the_target() {
 #[test]
 fn any_part_that_enforces_counts() {
     let owner = |rest: Value| {
-        let mut owner = json!({"name": "o", "subjects": [{"kind": "User", "name": "u"}], "fields": [{"path": ".spec"}]});
+        let mut owner =
+            json!({"name": "o", "subjects": [{"kind": "User", "name": "u"}], "fields": [{"path": ".spec"}]});
         for (key, value) in rest.as_object().unwrap() {
             owner[key] = value.clone();
         }

@@ -11,11 +11,7 @@ const BUILT_IN: [(&str, &[&str], &[&str]); 10] = [
     ("", &["pods"], &["status", "resize", "ephemeralcontainers"]),
     ("", &["namespaces"], &["status", "finalize"]),
     ("", &["replicationcontrollers"], &["status", "scale"]),
-    (
-        "",
-        &["configmaps", "secrets", "serviceaccounts", "endpoints", "limitranges", "podtemplates"],
-        &[],
-    ),
+    ("", &["configmaps", "secrets", "serviceaccounts", "endpoints", "limitranges", "podtemplates"], &[]),
     ("apps", &["deployments", "replicasets", "statefulsets"], &["status", "scale"]),
     ("apps", &["controllerrevisions"], &[]),
     ("certificates.k8s.io", &["certificatesigningrequests"], &["status", "approval"]),
@@ -56,7 +52,11 @@ pub fn that_deletes(resource: &GroupResource) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn subresources(group: &str, resource: &str, known: Option<&'static [&'static str]>) -> Vec<&'static str> {
+    fn subresources(
+        group: &str,
+        resource: &str,
+        known: Option<&'static [&'static str]>,
+    ) -> Vec<&'static str> {
         let is_built_in = !group.contains('.') || group.ends_with(".k8s.io");
         let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
         of(&resource, known, is_built_in).to_vec()
@@ -69,7 +69,10 @@ mod tests {
         assert_eq!(subresources("", "pods", None), ["status", "resize", "ephemeralcontainers"]);
         assert_eq!(subresources("", "nodes", None), ["status"]);
         assert_eq!(subresources("", "namespaces", None), ["status", "finalize"]);
-        assert_eq!(subresources("certificates.k8s.io", "certificatesigningrequests", None), ["status", "approval"]);
+        assert_eq!(
+            subresources("certificates.k8s.io", "certificatesigningrequests", None),
+            ["status", "approval"]
+        );
         assert!(subresources("", "secrets", None).is_empty());
     }
 
