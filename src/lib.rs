@@ -1,5 +1,9 @@
 //! Declared, enforced and audited field ownership for Kubernetes objects.
 
+pub mod admission;
 pub mod api;
+pub mod cli;
+pub mod commands;
 pub mod ownership;
 pub mod policy;
+pub mod telemetry;
