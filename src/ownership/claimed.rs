@@ -23,7 +23,6 @@ impl Refine for ClaimedShapes<'_> {
         let (mut members, mut set) = (false, false);
         for step in below.filter_map(|claim| claim.pattern.steps().get(path.len())) {
             match step {
-                Step::Field(_) => members = true,
                 Step::Value(_) => set = true,
                 // Claims that name different keys are all met by items told apart by all of them.
                 Step::Key(fields) => {
@@ -33,8 +32,8 @@ impl Refine for ClaimedShapes<'_> {
                         }
                     }
                 }
-                // Says nothing of how to tell items apart; a map is split by member all the same.
-                Step::Any => members = true,
+                // `[*]` says nothing of how to tell items apart; a map is split by member all the same.
+                Step::Field(_) | Step::Any => members = true,
             }
         }
         if !keys.is_empty() {

@@ -26,6 +26,9 @@ use super::system;
 use super::tracking::Tracking;
 use super::verdict::{Finding, Reason, Verdict};
 
+/// Seconds that a pause may lie ahead: a day. A forgotten pause must not stay for good.
+pub const MAX_PAUSE: i64 = 24 * 60 * 60;
+
 /// What came of judging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -77,7 +80,8 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
         if own.peek().is_none() {
             continue;
         }
-        let paused = policy.paused_until.is_some_and(|until| facts.now < until);
+        let paused =
+            policy.paused_until.is_some_and(|until| facts.now < until && until - facts.now <= MAX_PAUSE);
         let glass = Judge::new(policy, facts).is(&policy.break_glass);
         for finding in own {
             if paused {
@@ -121,7 +125,9 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     };
     let old = facts.old_object.map(Raw::from);
     match (facts.operation, old) {
-        (Operation::Update, None) => return undecided("the review of an update does not carry the old object"),
+        (Operation::Update, None) => {
+            return undecided("the review of an update does not carry the old object");
+        }
         (Operation::Create, Some(_)) => return undecided("the review of a creation carries an old object"),
         _ => {}
     }
@@ -143,14 +149,14 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         Ok(tracking) => tracking,
         Err(error) => return undecided(&error.to_string()),
     };
-    let changed = integrity::changed_paths(&changes);
+    let moved = integrity::changed_paths(&changes);
     let mut notes = Vec::new();
     let mut findings = Vec::new();
     for policy in &target.policies {
         let scope = Scope { facts, target, policy, judge: Judge::new(policy, facts), tracking: &tracking };
         scope.judge_changes(&changes, &mut findings);
         reserved::judge(&scope.judge, facts, &tracking, &mut findings);
-        integrity::judge(&scope, &changed, new, &mut findings, &mut notes);
+        integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)
 }
@@ -164,7 +170,7 @@ pub(super) struct Scope<'p, 'f> {
     pub(super) tracking: &'f Tracking<'f>,
 }
 
-impl<'p, 'f> Scope<'p, 'f> {
+impl<'p> Scope<'p, '_> {
     fn judge_changes(&self, changes: &[Change<'_>], findings: &mut Vec<Finding>) {
         if self.may_create_anything() {
             return;
@@ -237,7 +243,9 @@ impl<'p, 'f> Scope<'p, 'f> {
             judgement => judgement,
         };
         let depth = match &judgement {
-            Judgement::Refused { depth, .. } | Judgement::Undecided { depth, .. } | Judgement::Owned { depth } => *depth,
+            Judgement::Refused { depth, .. }
+            | Judgement::Undecided { depth, .. }
+            | Judgement::Owned { depth } => *depth,
             Judgement::Uncovered => 0,
         };
         // A change inside an atomic node is judged at the node unless a claim lies below it.
@@ -313,9 +321,9 @@ impl<'p, 'f> Scope<'p, 'f> {
     fn reads(&self, path: &Path) -> bool {
         let conditions = self.policy.claims.iter().filter_map(|claim| claim.when.as_ref());
         conditions.flat_map(|condition| condition.reads()).any(|read| {
-            read.iter().zip(path.elements()).all(
-                |(name, element)| matches!(element, Element::Field(field) if **field == **name),
-            )
+            read.iter()
+                .zip(path.elements())
+                .all(|(name, element)| matches!(element, Element::Field(field) if **field == **name))
         })
     }
 }

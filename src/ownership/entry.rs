@@ -124,8 +124,8 @@ impl Error for EntryError {}
 
 /// Reads a `managedFields` list without reading the sets in it. `null` is the
 /// empty list, as on the API server.
-pub fn parse_entries(managed_fields_raw: &RawValue) -> Result<Vec<ManagedFieldsEntry<'_>>, EntryError> {
-    let mut deserializer = serde_json::Deserializer::from_str(managed_fields_raw.get());
+pub fn parse_entries(managed_fields: &str) -> Result<Vec<ManagedFieldsEntry<'_>>, EntryError> {
+    let mut deserializer = serde_json::Deserializer::from_str(managed_fields);
     let entries = deserializer.deserialize_any(List).map_err(|error| EntryError::List(error.to_string()))?;
     if entries.len() > MAX_ENTRIES {
         return Err(EntryError::TooMany);

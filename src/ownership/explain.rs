@@ -174,7 +174,9 @@ fn because(finding: &Finding) -> String {
     match &finding.reason {
         Reason::OwnedByAnother => format!("owned by {}", owners(&finding.owners)),
         Reason::Closed => "closed: nobody may write it".to_owned(),
-        Reason::Unlisted => "no owner is declared for it, and the policy denies what it does not list".to_owned(),
+        Reason::Unlisted => {
+            "no owner is declared for it, and the policy denies what it does not list".to_owned()
+        }
         Reason::Deletion => "deleting it, or making it be deleted, is kept to others".to_owned(),
         Reason::Integrity(tampering) => format!("{}{}", tampered(*tampering), of_owner(&finding.owners)),
         Reason::CoOwnership => format!("would be held beside its owner, {}", owners(&finding.owners)),
@@ -237,7 +239,8 @@ fn instead(facts: &Facts<'_>, finding: &Finding) -> String {
             "leave the count to its owner, or ask for a change of the policy".to_owned()
         }
         Reason::OwnedByAnother if removed => {
-            "send the field as it is (with server-side apply: stop applying it once its owner applies it)".to_owned()
+            "send the field as it is (with server-side apply: stop applying it once its owner applies it)"
+                .to_owned()
         }
         Reason::OwnedByAnother => {
             "send the field unchanged, or leave it out of what you apply; its owner can change it".to_owned()
@@ -284,7 +287,11 @@ fn warnings(verdict: &Verdict, warned: &[&Finding]) -> Vec<String> {
     let broken = |finding: &Finding| verdict.break_glass.contains(&finding.policy);
     let warning = |finding: &&Finding| {
         let field = finding.path.as_ref().map(|path| format!("{}{}: ", shown_path(path), change(finding)));
-        let closing = if broken(finding) { "allowed by break-glass and recorded" } else { "will be refused once enforced" };
+        let closing = if broken(finding) {
+            "allowed by break-glass and recorded"
+        } else {
+            "will be refused once enforced"
+        };
         let text = format!(
             "{}{}; {closing} (FieldPolicy {})",
             field.unwrap_or_default(),

@@ -118,5 +118,4 @@ impl Shown {
             Some(value) => Self::Text(shorten(value.text(), Self::LIMIT)),
         }
     }
-
 }

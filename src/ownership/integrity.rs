@@ -19,7 +19,7 @@ use super::judge::{Activities, Judgement};
 use super::path::Path;
 use super::raw::{Kind, Raw};
 use super::rule::Mode;
-use super::schema::Step;
+use super::schema::{ListShape, MapNode, Step};
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
 use super::value;
@@ -35,12 +35,12 @@ struct Check<'s, 'p, 'f> {
 
 /// The paths whose value a request changes, for [`judge`].
 pub(super) fn changed_paths(changes: &[Change<'_>]) -> PathSet {
-    let mut changed = PathSet::default();
+    let mut paths = PathSet::default();
     for change in changes {
         let path = change.path.elements();
-        changed.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
+        paths.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
     }
-    changed
+    paths
 }
 
 /// Findings about `managedFields`, and notes on what is tolerated.
@@ -132,7 +132,8 @@ impl Check<'_, '_, '_> {
         }
         if self.scope.creating() {
             // A plain creation is always tracked; untracked, every later plain write is untracked too.
-            let claimed = self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
+            let claimed =
+                self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
             if claimed {
                 self.report(findings, None, Tampering::Wiped);
             }
@@ -142,10 +143,13 @@ impl Check<'_, '_, '_> {
             return true;
         }
         if tracking.before.iter().any(|entry| !self.readable(&entry.api_version)) {
-            notes.push("managedFields: wiped by the API server, since an entry names a removed version".to_owned());
+            notes.push(
+                "managedFields: wiped by the API server, since an entry names a removed version".to_owned(),
+            );
             return true;
         }
-        let guarded = |movement: &Movement| movement.lost.iter().any(|path| self.of_others(path.elements()).is_some());
+        let guarded =
+            |movement: &Movement| movement.lost.iter().any(|path| self.of_others(path.elements()).is_some());
         if tracking.movements.iter().any(guarded) {
             self.report(findings, None, Tampering::Wiped);
         }
@@ -153,7 +157,7 @@ impl Check<'_, '_, '_> {
     }
 
     fn stripped(&self, movement: &Movement, findings: &mut Vec<Finding>, notes: &mut Vec<String>) {
-        for path in movement.lost.leaves().iter() {
+        for path in &movement.lost.leaves() {
             let elements = path.elements();
             if explains(self.changed, elements)
                 || self.held_from_above(&movement.after, elements)
@@ -173,7 +177,9 @@ impl Check<'_, '_, '_> {
     /// What the API server itself takes from other entries without a change of value.
     fn server_dropped(&self, movement: &Movement, path: &[Element]) -> Option<&'static str> {
         let ancient = self.scope.tracking.movements.iter().any(|other| {
-            other.manager == ANCIENT_CHANGES && other.operation == Operation::Update && other.gained.contains(path)
+            other.manager == ANCIENT_CHANGES
+                && other.operation == Operation::Update
+                && other.gained.contains(path)
         });
         if ancient && movement.operation == Operation::Update {
             return Some("merged into ancient-changes");
@@ -187,12 +193,14 @@ impl Check<'_, '_, '_> {
     }
 
     fn forged(&self, movement: &Movement, findings: &mut Vec<Finding>) {
-        let by_server = (movement.manager == BEFORE_FIRST_APPLY && self.scope.tracking.before.is_empty() && !self.scope.creating())
+        let by_server = (movement.manager == BEFORE_FIRST_APPLY
+            && self.scope.tracking.before.is_empty()
+            && !self.scope.creating())
             || movement.manager == ANCIENT_CHANGES;
         if by_server && movement.operation == Operation::Update {
             return;
         }
-        for path in movement.gained.leaves().iter() {
+        for path in &movement.gained.leaves() {
             let elements = path.elements();
             // A schema that became atomic moves the holders of children to the node itself.
             if movement.before.has_below(elements) || self.is_granular_container(elements) {
@@ -208,7 +216,7 @@ impl Check<'_, '_, '_> {
         if !movement.retimed {
             return;
         }
-        for path in movement.after.leaves().iter() {
+        for path in &movement.after.leaves() {
             if let Some(owners) = self.of_others(path.elements()) {
                 self.report(findings, Some((path, owners)), Tampering::Retimed);
                 return;
@@ -219,7 +227,7 @@ impl Check<'_, '_, '_> {
     /// Fields that the request's own manager would hold beside their owner.
     fn co_ownership(&self, movement: &Movement, findings: &mut Vec<Finding>) {
         let mode = self.scope.policy.integrity.co_ownership;
-        for path in movement.gained.iter() {
+        for path in &movement.gained {
             let elements = path.elements();
             if explains(self.changed, elements) || self.held_from_above(&movement.before, elements) {
                 continue;
@@ -253,19 +261,20 @@ impl Check<'_, '_, '_> {
     fn is_granular_container(&self, path: &[Element]) -> bool {
         let schema = &self.scope.target.schema;
         let value = value::at(self.new, path, schema.root()).ok().flatten();
-        let container = value.is_some_and(|value| {
-            matches!(value.kind(), Kind::Object | Kind::Array) && !value.is_empty_container()
-        });
-        container && !self.is_atomic(path)
+        value.is_some_and(|value| {
+            let kind = value.kind();
+            matches!(kind, Kind::Object | Kind::Array)
+                && !value.is_empty_container()
+                && !self.is_atomic(path, kind)
+        })
     }
 
-    fn is_atomic(&self, path: &[Element]) -> bool {
+    /// Whether the server takes a list or a map at this path as one value.
+    fn is_atomic(&self, path: &[Element], kind: Kind) -> bool {
         let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));
-        // An atomic list looks like one only where the object has a list, and a map likewise.
-        let node = found.node;
         let atomic = match kind {
-            Kind::Array => node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
-            _ => node.map().is_none_or(MapNode::is_atomic),
+            Kind::Array => found.node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
+            _ => found.node.map().is_none_or(MapNode::is_atomic),
         };
         found.problem.is_none() && (found.atomic_at.is_some() || atomic)
     }
@@ -273,10 +282,12 @@ impl Check<'_, '_, '_> {
     /// Whether a set holds the path through an atomic node above it. A container above it that is
     /// merely granular gives no hold on what is inside.
     fn held_from_above(&self, set: &PathSet, path: &[Element]) -> bool {
-        set.covers_ancestor(path)
-            && (1..path.len()).filter_map(|length| path.get(..length)).any(|above| {
-                set.contains(above) && self.is_atomic(above)
-            })
+        let held = |(length, next): (usize, &Element)| {
+            let kind = if matches!(next, Element::Field(_)) { Kind::Object } else { Kind::Array };
+            let above = path.get(..length).unwrap_or_default();
+            set.contains(above) && self.is_atomic(above, kind)
+        };
+        set.covers_ancestor(path) && path.iter().enumerate().skip(1).any(held)
     }
 
     /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:

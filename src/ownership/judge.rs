@@ -120,7 +120,8 @@ impl<'p, 'f> Judge<'p, 'f> {
     /// touch there.
     pub(super) fn below(&self, path: &[Element], active: &Activities<'p, '_>) -> Option<Judgement<'p>> {
         // Each claim counts by itself here: owning one part gives no right to another.
-        let below = self.policy.claims.iter().enumerate().filter(|(_, claim)| claim.pattern.reaches_below(path));
+        let below =
+            self.policy.claims.iter().enumerate().filter(|(_, claim)| claim.pattern.reaches_below(path));
         let mut refusals = below.filter_map(|(index, claim)| {
             let mut group = Group::default();
             self.add(&mut group, index, claim, path, active, Reach::Below);
@@ -229,9 +230,10 @@ impl<'p, 'f> Judge<'p, 'f> {
         match required.next() {
             None => true,
             // A name taken from the User-Agent is not a declared one: only the option counts.
-            Some(first) => self.facts.field_manager.is_some_and(|name| {
-                *first.name == *name || required.any(|manager| *manager.name == *name)
-            }),
+            Some(first) => self
+                .facts
+                .field_manager
+                .is_some_and(|name| *first.name == *name || required.any(|manager| *manager.name == *name)),
         }
     }
 }

@@ -9,8 +9,8 @@ use super::decide::Scope;
 use super::facts::Facts;
 use super::finding::{Draft, finding};
 use super::judge::{Activities, Judge, Judgement};
-use super::pattern::Pattern;
 use super::path::Path;
+use super::pattern::Pattern;
 use super::raw::{Raw, RawError};
 use super::reserved;
 use super::rule::{Mode, Target};
@@ -20,8 +20,13 @@ use super::verdict::{Finding, Reason};
 
 /// Judges a `/scale` request; `None` when the parent is needed and not among the facts.
 pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> {
-    let (Some(scale), Some(new), Some(old)) = (&target.scale, facts.object.map(Raw::from), facts.old_object.map(Raw::from)) else {
-        return Some(super::decide::undecided_findings(target, "the review does not show what /scale writes"));
+    let (Some(scale), Some(new), Some(old)) =
+        (&target.scale, facts.object.map(Raw::from), facts.old_object.map(Raw::from))
+    else {
+        return Some(super::decide::undecided_findings(
+            target,
+            "the review does not show what /scale writes",
+        ));
     };
     match (count_of(old), count_of(new)) {
         (Ok(before), Ok(after)) => judge_count(facts, target, &scale.replicas, before, after),

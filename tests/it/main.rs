@@ -12,5 +12,6 @@
 mod harness;
 
 mod control_plane;
+mod decisions;
 mod left_behind;
 mod webhook_endpoint;

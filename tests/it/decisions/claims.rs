@@ -19,7 +19,8 @@ fn policy(owners: &str) -> String {
 #[test]
 fn the_owner_of_a_field_may_change_it() {
     let new = with(pool(), "/spec/targetNodes", json!(7));
-    let verdict = Request::update(&pool(), &new).by(AUTOSCALER).under("autoscaler").judge(&target(&[NODEPOOLS]));
+    let verdict =
+        Request::update(&pool(), &new).by(AUTOSCALER).under("autoscaler").judge(&target(&[NODEPOOLS]));
     assert_eq!(refused(&verdict), [""; 0]);
 }
 
@@ -27,7 +28,8 @@ fn the_owner_of_a_field_may_change_it() {
 fn a_stranger_may_not_change_a_claimed_field_whatever_manager_name_it_takes() {
     let new = with(pool(), "/spec/targetNodes", json!(7));
     for manager in ["autoscaler", "kubectl-edit", "anything"] {
-        let verdict = Request::update(&pool(), &new).by("mallory").under(manager).judge(&target(&[NODEPOOLS]));
+        let verdict =
+            Request::update(&pool(), &new).by("mallory").under(manager).judge(&target(&[NODEPOOLS]));
         assert!(refused(&verdict).contains(&".spec.targetNodes".to_owned()), "{manager}: {verdict:?}");
     }
 }
@@ -58,9 +60,15 @@ fn removing_a_claimed_field_is_a_write() {
 
 #[test]
 fn removing_a_struct_needs_the_right_to_every_leaf_below() {
-    let new = with(pool(), "/spec", Value::Null);
-    let verdict = Request::update(&pool(), &new).by("@platform-admins").judge(&target(&[NODEPOOLS]));
-    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    let policy = policy(
+        "  owners:\n  - name: all\n    subjects: [{kind: User, name: ann}]\n    fields: [{path: .spec}]\n  \
+         - name: size\n    subjects: [{kind: User, name: bob}]\n    fields: [{path: .spec.targetNodes}]\n",
+    );
+    let target = target(&[&policy]);
+    for emptied in [Value::Null, json!({})] {
+        let new = with(pool(), "/spec", emptied);
+        assert_eq!(refused(&Request::update(&pool(), &new).by("ann").judge(&target)), [".spec.targetNodes"]);
+    }
 }
 
 #[test]
@@ -116,7 +124,8 @@ fn an_item_of_a_keyed_list_is_found_by_its_key_and_not_by_its_place() {
     let reordered = with(old.clone(), "/spec/requested", json!([team, autoscaler]));
     assert_eq!(Request::update(&old, &reordered).by("mallory").judge(&target(&[NODEPOOLS])).findings, []);
     let changed = with(reordered, "/spec/requested/1/nodes", json!(9));
-    let verdict = Request::update(&old, &changed).by(AUTOSCALER).under("autoscaler").judge(&target(&[NODEPOOLS]));
+    let verdict =
+        Request::update(&old, &changed).by(AUTOSCALER).under("autoscaler").judge(&target(&[NODEPOOLS]));
     assert_eq!(refused(&verdict), [""; 0]);
     let verdict = Request::update(&old, &changed).by("@platform-admins").judge(&target(&[NODEPOOLS]));
     assert_eq!(refused(&verdict), [".spec.requested[requester=\"autoscaler\"].nodes"]);
@@ -197,7 +206,8 @@ fn several_owners_of_one_path_share_it_in_the_strictest_of_their_modes() {
 
 #[test]
 fn a_second_policy_never_widens_access() {
-    let second = NODEPOOLS.replace("name: nodepools\n", "name: second\n").replace("platform-admins", "strangers");
+    let second =
+        NODEPOOLS.replace("name: nodepools\n", "name: second\n").replace("platform-admins", "strangers");
     let new = with(pool(), "/spec/maxNodes", json!(20));
     let verdict = Request::update(&pool(), &new).by("@strangers").judge(&target(&[NODEPOOLS, &second]));
     assert_eq!(refused(&verdict), [".spec.maxNodes"]);
@@ -242,7 +252,9 @@ fn a_required_manager_binds_the_owner_itself() {
     let new = with(pool(), "/spec/minNodes", json!(0));
     let target = target(&[&policy]);
     assert_eq!(refused(&Request::update(&pool(), &new).by("ann").under("right").judge(&target)), [""; 0]);
-    for request in [Request::update(&pool(), &new).by("ann"), Request::update(&pool(), &new).by("ann").under("other")] {
+    for request in
+        [Request::update(&pool(), &new).by("ann"), Request::update(&pool(), &new).by("ann").under("other")]
+    {
         let verdict = request.judge(&target);
         assert_eq!(refused(&verdict), [".spec.minNodes"]);
         assert_eq!(verdict.findings[0].reason, Reason::RequiredManager);
@@ -252,14 +264,16 @@ fn a_required_manager_binds_the_owner_itself() {
 #[test]
 fn a_reserved_manager_name_is_refused_to_anybody_else() {
     let new = with(pool(), "/metadata/labels/team", json!("blue"));
-    let verdict = Request::update(&pool(), &new).by("mallory").under("autoscaler").judge(&target(&[NODEPOOLS]));
+    let verdict =
+        Request::update(&pool(), &new).by("mallory").under("autoscaler").judge(&target(&[NODEPOOLS]));
     assert_eq!(refused(&verdict), ["*"]);
     assert!(matches!(verdict.findings[0].reason, Reason::ReservedManager(_)), "{verdict:?}");
 }
 
 #[test]
 fn a_paused_policy_only_audits_until_its_time() {
-    let paused = NODEPOOLS.replace("  mode: Enforce\n", "  mode: Enforce\n  pausedUntil: 1970-01-12T14:00:00Z\n");
+    let paused =
+        NODEPOOLS.replace("  mode: Enforce\n", "  mode: Enforce\n  pausedUntil: 1970-01-12T14:00:00Z\n");
     let target = target(&[&paused]);
     let new = with(pool(), "/spec/minNodes", json!(0));
     let judged = |now: i64| Request::update(&pool(), &new).by("mallory").at(now).judge(&target);
@@ -271,7 +285,10 @@ fn a_paused_policy_only_audits_until_its_time() {
 
 #[test]
 fn break_glass_is_judged_but_never_refused() {
-    let glass = NODEPOOLS.replace("  mode: Enforce\n", "  mode: Enforce\n  breakGlass: {subjects: [{kind: Group, name: oncall}]}\n");
+    let glass = NODEPOOLS.replace(
+        "  mode: Enforce\n",
+        "  mode: Enforce\n  breakGlass: {subjects: [{kind: Group, name: oncall}]}\n",
+    );
     let new = with(pool(), "/spec/minNodes", json!(0));
     let verdict = Request::update(&pool(), &new).by("@oncall").judge(&target(&[&glass]));
     assert_eq!(refused(&verdict), [""; 0]);

@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 use super::{NODEPOOLS, Request, pool, refused, target, with};
 
 fn new_pool() -> Value {
-    with(with(with(pool(), "/status", Value::Null), "/metadata/managedFields", json!([])), "/metadata/finalizers", json!([]))
+    with(
+        with(with(pool(), "/status", Value::Null), "/metadata/managedFields", json!([])),
+        "/metadata/finalizers",
+        json!([]),
+    )
 }
 
 fn created(by: &str) -> Value {
@@ -18,7 +22,10 @@ fn created(by: &str) -> Value {
 #[test]
 fn whoever_creates_an_object_sets_only_the_fields_it_owns() {
     let target = target(&[NODEPOOLS]);
-    let verdict = Request::create(&created("kubectl-create")).by("@platform-admins").under("kubectl-create").judge(&target);
+    let verdict = Request::create(&created("kubectl-create"))
+        .by("@platform-admins")
+        .under("kubectl-create")
+        .judge(&target);
     assert_eq!(refused(&verdict), [".spec.targetNodes"]);
     let without = with(created("kubectl-create"), "/spec/targetNodes", Value::Null);
     let verdict = Request::create(&without).by("@platform-admins").under("kubectl-create").judge(&target);
@@ -45,7 +52,8 @@ fn restore_tools_and_anyone_may_create_where_the_policy_says_so() {
         "  mode: Enforce\n  creation: {policy: Owners, except: [{kind: User, name: velero}]}\n",
     );
     for policy in [anyone, except] {
-        let verdict = Request::create(&created("velero")).by("velero").under("velero").judge(&target(&[&policy]));
+        let verdict =
+            Request::create(&created("velero")).by("velero").under("velero").judge(&target(&[&policy]));
         assert_eq!(refused(&verdict), [""; 0]);
     }
 }
@@ -54,15 +62,21 @@ fn restore_tools_and_anyone_may_create_where_the_policy_says_so() {
 fn deletion_is_left_to_rbac_unless_the_policy_names_who_may() {
     let verdict = Request::delete(&pool()).by("mallory").judge(&target(&[NODEPOOLS]));
     assert_eq!(verdict.findings, []);
-    let named = NODEPOOLS.replace("  mode: Enforce\n", "  mode: Enforce\n  deletion: {subjects: [{kind: Group, name: platform-admins}]}\n");
+    let named = NODEPOOLS.replace(
+        "  mode: Enforce\n",
+        "  mode: Enforce\n  deletion: {subjects: [{kind: Group, name: platform-admins}]}\n",
+    );
     let target = target(&[&named]);
     let verdict = Request::delete(&pool()).by("mallory").judge(&target);
     assert_eq!(verdict.findings[0].reason, Reason::Deletion);
     assert!(verdict.denies());
-    for who in ["@platform-admins", "kube-system/generic-garbage-collector", "system:kube-controller-manager"] {
+    for who in ["@platform-admins", "kube-system/generic-garbage-collector", "system:kube-controller-manager"]
+    {
         assert_eq!(Request::delete(&pool()).by(who).judge(&target).findings, [], "{who}");
     }
-    for who in ["kube-system/default", "evil/generic-garbage-collector", "kube-system/generic-garbage-collector-x"] {
+    for who in
+        ["kube-system/default", "evil/generic-garbage-collector", "kube-system/generic-garbage-collector-x"]
+    {
         assert!(Request::delete(&pool()).by(who).judge(&target).denies(), "{who}");
     }
 }
@@ -79,7 +93,10 @@ fn an_owner_reference_counts_as_a_deletion_where_deletion_is_kept_to_some() {
 
 #[test]
 fn the_garbage_collector_takes_its_own_finalizer_and_nothing_else() {
-    let policy = NODEPOOLS.replace("fields:\n    - path: .status\n", "fields:\n    - path: .metadata.finalizers\n    - path: .status\n");
+    let policy = NODEPOOLS.replace(
+        "fields:\n    - path: .status\n",
+        "fields:\n    - path: .metadata.finalizers\n    - path: .status\n",
+    );
     let target = target(&[&policy]);
     let old = with(pool(), "/metadata/finalizers/-", json!("foregroundDeletion"));
     let collector = "kube-system/generic-garbage-collector";

@@ -7,7 +7,8 @@ use super::{NODEPOOLS, Request, pool, target, with};
 #[test]
 fn a_denial_names_requester_object_field_values_owner_policy_and_a_way_that_works() {
     let new = with(pool(), "/spec/targetNodes", json!(2));
-    let answer = Request::update(&pool(), &new).by("alice").under("kubectl-patch").answer(&target(&[NODEPOOLS]));
+    let answer =
+        Request::update(&pool(), &new).by("alice").under("kubectl-patch").answer(&target(&[NODEPOOLS]));
     assert_eq!(
         answer.message,
         "user \"alice\" may not change 1 field of NodePool \"general\"\n  \

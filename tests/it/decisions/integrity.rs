@@ -46,7 +46,8 @@ fn handing_a_field_to_somebody_else_is_refused() {
     let gitops = json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}, "f:targetNodes": {},
         "f:template": {"f:taints": {"k:{\"effect\":\"NoSchedule\",\"key\":\"team\"}":
             {".": {}, "f:effect": {}, "f:key": {}, "f:value": {}}}}}});
-    let verdict = by_mallory(&with(pool(), "/metadata/managedFields/0", entry("gitops", "Apply", "", gitops)));
+    let verdict =
+        by_mallory(&with(pool(), "/metadata/managedFields/0", entry("gitops", "Apply", "", gitops)));
     assert_eq!(refused(&verdict), [".spec.targetNodes"]);
     assert_eq!(tampering(&verdict), [Tampering::Forged]);
 }
@@ -86,7 +87,8 @@ fn co_ownership_is_only_audited_unless_the_policy_says_otherwise() {
 
 #[test]
 fn containers_and_list_keys_are_held_by_all_who_hold_something_inside() {
-    let policy = NODEPOOLS.replace("    - path: .spec\n", "    - path: .spec\n    - path: .spec.template.taints[*].value\n");
+    let policy = NODEPOOLS
+        .replace("    - path: .spec\n", "    - path: .spec\n    - path: .spec.template.taints[*].value\n");
     let fields = json!({"f:metadata": {"f:labels": {".": {}, "f:mine": {}}}, "f:spec": {".": {}, "f:template": {".": {}}}});
     let new = with(pool(), "/metadata/labels/mine", json!("x"));
     let new = with(new, "/metadata/managedFields/-", entry("mallory", "Update", "", fields));
@@ -98,7 +100,8 @@ fn containers_and_list_keys_are_held_by_all_who_hold_something_inside() {
 fn membership_alone_would_pin_an_item_and_so_counts() {
     let fields = json!({"f:spec": {"f:template": {"f:taints": {"k:{\"effect\":\"NoSchedule\",\"key\":\"team\"}":
         {".": {}, "f:effect": {}, "f:key": {}}}}}});
-    let verdict = by_mallory(&with(pool(), "/metadata/managedFields/-", entry("mallory", "Apply", "", fields)));
+    let verdict =
+        by_mallory(&with(pool(), "/metadata/managedFields/-", entry("mallory", "Apply", "", fields)));
     assert_eq!(refused(&verdict), [".spec.template.taints[effect=\"NoSchedule\",key=\"team\"]"]);
 }
 
@@ -106,13 +109,17 @@ fn membership_alone_would_pin_an_item_and_so_counts() {
 fn a_value_that_changed_explains_why_its_holder_lost_it() {
     let new = with(pool(), "/spec/targetNodes", json!(7));
     let new = with(new, "/metadata/managedFields/1", entry("other", "Update", "", target_nodes()));
-    let verdict = Request::update(&pool(), &new).by("fieldkeeper-system/autoscaler").under("other").judge(&target(&[NODEPOOLS]));
+    let verdict = Request::update(&pool(), &new)
+        .by("fieldkeeper-system/autoscaler")
+        .under("other")
+        .judge(&target(&[NODEPOOLS]));
     assert_eq!(verdict.findings, []);
 }
 
 #[test]
 fn named_editors_may_rewrite_the_list() {
-    let editors = NODEPOOLS.replace("coOwnership: Enforce", "coOwnership: Enforce\n    editors: [{kind: User, name: migrator}]");
+    let editors = NODEPOOLS
+        .replace("coOwnership: Enforce", "coOwnership: Enforce\n    editors: [{kind: User, name: migrator}]");
     let new = with(pool(), "/metadata/managedFields/1", Value::Null);
     let verdict = Request::update(&pool(), &new).by("migrator").judge(&target(&[&editors]));
     assert_eq!(verdict.findings, []);
@@ -123,8 +130,11 @@ fn the_first_apply_on_an_untracked_object_files_what_was_there() {
     let old = with(pool(), ENTRIES, json!([]));
     let everything = json!({"f:spec": {".": {}, "f:targetNodes": {}, "f:minNodes": {}}});
     let label = json!({"f:metadata": {"f:labels": {"f:team": {}}}});
-    let new = with(old.clone(), ENTRIES, json!([
-        entry("gitops", "Apply", "", label), entry("before-first-apply", "Update", "", everything)]));
+    let new = with(
+        old.clone(),
+        ENTRIES,
+        json!([entry("gitops", "Apply", "", label), entry("before-first-apply", "Update", "", everything)]),
+    );
     let verdict = Request::update(&old, &new).by("mallory").under("gitops").judge(&target(&[NODEPOOLS]));
     assert_eq!(verdict.findings, []);
 }
@@ -143,7 +153,9 @@ fn merging_old_update_entries_into_ancient_changes_is_the_servers_work() {
 
 #[test]
 fn an_upgrade_from_client_side_apply_is_recognised_by_its_shape() {
-    let policy = NODEPOOLS.replace("  - name: autoscaler\n", "  - name: autoscaler-unused\n").replace("{name: autoscaler, use: Reserve}", "{name: scaler, use: Expect}");
+    let policy = NODEPOOLS
+        .replace("  - name: autoscaler\n", "  - name: autoscaler-unused\n")
+        .replace("{name: autoscaler, use: Reserve}", "{name: scaler, use: Expect}");
     let held = json!({"f:spec": {"f:minNodes": {}}});
     let old = with(pool(), ENTRIES, json!([entry("kubectl-client-side-apply", "Update", "", held.clone())]));
     let new = with(pool(), ENTRIES, json!([entry("kubectl", "Apply", "", held.clone())]));

@@ -167,9 +167,11 @@ impl Request {
     /// By a user, or by a service account written `namespace/name`; a group is written `@group`.
     pub fn by(mut self, who: &str) -> Self {
         self.requester = match (who.strip_prefix('@'), who.split_once('/')) {
-            (Some(group), _) => {
-                Requester { username: "alice".to_owned(), groups: vec![group.to_owned()], ..Default::default() }
-            }
+            (Some(group), _) => Requester {
+                username: "alice".to_owned(),
+                groups: vec![group.to_owned()],
+                ..Default::default()
+            },
             (None, Some((namespace, name))) => Requester {
                 username: format!("system:serviceaccount:{namespace}:{name}"),
                 ..Default::default()
