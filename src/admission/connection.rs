@@ -187,3 +187,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
     }
 }
+
+#[cfg(test)]
+mod tests;

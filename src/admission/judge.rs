@@ -333,6 +333,3 @@ impl Judged {
         Self { reply, outcome, message, ..Self::allowed() }
     }
 }
-
-#[cfg(test)]
-mod tests;
