@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio::sync::watch;
 
@@ -41,7 +43,7 @@ pub struct Feed {
 
 /// A feed, and the watches behind it: the future never ends by itself, and the feed is dead when it is dropped.
 #[must_use]
-pub fn feed(client: Client) -> (Feed, impl Future<Output = ()> + Send) {
+pub fn feed(client: Client) -> (Feed, BoxFuture<'static, ()>) {
     let (policies_in, policies) = policies::channel();
     let (kinds_in, kinds) = watch::channel(Arc::new(Kinds::default()));
     let (targets, targets_out) = watch::channel(Targets::new());
@@ -52,7 +54,7 @@ pub fn feed(client: Client) -> (Feed, impl Future<Output = ()> + Send) {
             () = schemas::run(client.clone(), targets_out, kinds_in) => {}
         }
     };
-    (Feed { policies, kinds, targets }, watches)
+    (Feed { policies, kinds, targets }, watches.boxed())
 }
 
 impl Feed {

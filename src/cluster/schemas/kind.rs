@@ -111,7 +111,7 @@ impl Kind {
         let served: Vec<String> =
             all.iter().filter(is_served).map(|entry| text(&entry["name"]).to_owned()).collect();
         let named = all.iter().filter(is_served).find(|entry| entry["name"] == version);
-        let converts = spec["conversion"]["strategy"] == "Webhook";
+        let converts = spec.pointer("/conversion/strategy").is_some_and(|strategy| strategy == "Webhook");
         // With conversion None all versions hold the same fields; the stored one stands in.
         let stored = all.iter().find(|entry| entry["storage"].as_bool() == Some(true));
         let stand_in = if converts { None } else { stored };
@@ -135,10 +135,10 @@ impl Kind {
         let subresources = &version["subresources"];
         self.subresources =
             Some(["status", "scale"].into_iter().filter(|name| !subresources[*name].is_null()).collect());
-        self.replicas = subresources["scale"]["specReplicasPath"].as_str().map(str::to_owned);
+        self.replicas = subresources.pointer("/scale/specReplicasPath").and_then(Value::as_str).map(str::to_owned);
         let preserving = spec["preserveUnknownFields"].as_bool() == Some(true);
         let build = if preserving { Schema::from_crd_preserving } else { Schema::from_crd };
-        match build(&version["schema"]["openAPIV3Schema"]) {
+        match build(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)) {
             Ok(schema) => {
                 self.schema = Arc::new(schema);
                 None

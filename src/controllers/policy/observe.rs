@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
@@ -54,7 +55,8 @@ pub struct Observer {
 }
 
 /// An observer, and the watches behind it.
-pub fn observer(client: Client) -> (Observer, impl Future<Output = ()> + Send) {
+#[must_use]
+pub fn observer(client: Client) -> (Observer, BoxFuture<'static, ()>) {
     let (feed, feeding) = feed::feed(client.clone());
     let (sender, live) = watch::channel(Live::default());
     let watches = async move {
@@ -63,7 +65,7 @@ pub fn observer(client: Client) -> (Observer, impl Future<Output = ()> + Send) {
             () = follow(client, sender) => {}
         }
     };
-    (Observer { feed, live }, watches)
+    (Observer { feed, live }, watches.boxed())
 }
 
 impl Observer {

@@ -39,9 +39,8 @@ pub async fn report(
             uid: judged.stored.uid.clone(),
         };
         match writer.apply_status(Manager::PolicyControllerStatus, &object, status).await {
-            Ok(_) => {}
-            // Deleted meanwhile; the watch says so, too.
-            Err(WriteError::Gone { .. }) => {}
+            // Gone: deleted meanwhile; the watch says so, too.
+            Ok(_) | Err(WriteError::Gone { .. }) => {}
             Err(error) => {
                 tracing::warn!(policy = judged.stored.name, category = error.category(), %error, "writing status");
                 done &= !error.is_transient();
@@ -69,6 +68,7 @@ fn facts<'a>(
 }
 
 /// Time until the first pause ends, when statuses change by themselves.
+#[must_use]
 pub fn until_a_pause_ends(policies: &[Judged], now: Timestamp) -> Option<Duration> {
     policies
         .iter()
