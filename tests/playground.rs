@@ -8,6 +8,8 @@
 #[path = "harness/mod.rs"]
 mod harness;
 
+use std::io::{Error, ErrorKind};
+
 use anyhow::{Result, bail};
 use harness::{ControlPlane, Expect, Options, Tour, print};
 
@@ -21,7 +23,11 @@ async fn main() -> Result<()> {
         }
     }
     tokio::select! {
-        result = play(once) => result,
+        result = play(once) => match result {
+            // The reader has seen enough (`| head`).
+            Err(error) if error.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => Ok(()),
+            result => result,
+        },
         // The control plane is gone by now. Returning would wait for a build that may be running.
         _ = tokio::signal::ctrl_c() => std::process::exit(if once { 130 } else { 0 }),
     }
