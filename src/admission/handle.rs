@@ -97,7 +97,12 @@ impl Edge {
             .map_err(|_| ReviewError::Internal)?
     }
 
-    fn look_now(&self, endpoint: Endpoint, body: &[u8], parent: Option<&Parent>) -> Result<Looked, ReviewError> {
+    fn look_now(
+        &self,
+        endpoint: Endpoint,
+        body: &[u8],
+        parent: Option<&Parent>,
+    ) -> Result<Looked, ReviewError> {
         let opened = envelope::open(body).inspect_err(|error| {
             self.count(endpoint, "unknown", Outcome::Error);
             tracing::warn!(endpoint = endpoint.as_str(), %error, "not a review");
@@ -175,7 +180,9 @@ impl Edge {
 
     /// Tells whoever listens; never waits, and never about a dry run.
     fn notify(&self, request: &Request<'_>, judged: &Judged) {
-        let Some((notices, verdict)) = self.hooks.notices.as_ref().zip(judged.verdict.as_ref()) else { return };
+        let Some((notices, verdict)) = self.hooks.notices.as_ref().zip(judged.verdict.as_ref()) else {
+            return;
+        };
         if verdict.findings.is_empty() || request.dry_run {
             return;
         }

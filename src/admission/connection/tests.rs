@@ -27,7 +27,10 @@ fn connect() -> Client {
     };
     let slow = get(async || sleep(Duration::from_secs(3)).await);
     let unread = counted.clone();
-    let router = Router::new().route("/", get(counted).post(unread)).route("/slow", slow).route("/body", post(async |_: Bytes| ()));
+    let router = Router::new()
+        .route("/", get(counted).post(unread))
+        .route("/slow", slow)
+        .route("/body", post(async |_: Bytes| ()));
     let is_full = Arc::clone(&full);
     tokio::spawn(serve(server, router, watched, move || is_full.load(Ordering::Relaxed)));
     Client { stream, phase, full, served }
@@ -178,7 +181,9 @@ async fn no_second_request_is_smuggled_in() {
 async fn chunks_win_over_a_length_or_the_request_is_refused() {
     let mut client = connect();
     client
-        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n")
+        .send(
+            "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        )
         .await;
     let (text, _) = client.rest().await;
     assert_eq!(text.matches("HTTP/1.1").count(), 1, "{text}");
