@@ -13,5 +13,6 @@ mod harness;
 
 mod control_plane;
 mod decisions;
+mod http;
 mod left_behind;
 mod webhook_endpoint;
