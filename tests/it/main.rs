@@ -15,4 +15,5 @@ mod control_plane;
 mod decisions;
 mod http;
 mod left_behind;
+mod tls;
 mod webhook_endpoint;
