@@ -11,9 +11,11 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod compile;
 mod control_plane;
 mod decisions;
 mod http;
+mod layers;
 mod left_behind;
 mod tls;
 mod webhook_endpoint;
