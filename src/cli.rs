@@ -24,7 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the admission webhook.
-    Webhook(WebhookArgs),
+    Webhook(Box<WebhookArgs>),
     /// Run a controller.
     #[command(subcommand)]
     Controller(ControllerCommand),

@@ -21,7 +21,7 @@ pub const UNREACHABLE: u8 = 3;
 /// Runs one command to its end.
 pub async fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
-        Command::Webhook(args) => webhook(args).await,
+        Command::Webhook(args) => webhook(*args).await,
         Command::Controller(ControllerCommand::Policy(_)) => Err(anyhow::anyhow!("not available")),
         Command::Crd(args) => crd(&args),
     };
