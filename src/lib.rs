@@ -3,7 +3,10 @@
 pub mod admission;
 pub mod api;
 pub mod cli;
+pub mod cluster;
 pub mod commands;
+pub mod controllers;
+pub mod managers;
 pub mod ownership;
 pub mod policy;
 pub mod telemetry;
