@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::envelope::{self, Malformed, Request};
+use super::envelope::{Malformed, Request};
+use super::head::head;
 use super::reply::{Denial, Refusal, Reply};
 use super::state::{ParentError, ParentRef, PolicyReview, Snapshot};
 use crate::ownership::decide::{Decision, decide, undecided};
@@ -292,11 +293,10 @@ fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
 
 /// A `Scale` carries uid and resource version of its object: only that state of it is evidence.
 fn is_reviewed(parent: &RawValue, request: &Request<'_>) -> bool {
-    let Some((parent, scale)) = envelope::head(parent).zip(request.old_object.and_then(envelope::head))
-    else {
+    let Some((parent, scale)) = head(parent).zip(request.old_object.and_then(head)) else {
         return false;
     };
-    let (parent, scale) = (parent.metadata, scale.metadata);
+    let (parent, scale) = (parent.metadata(), scale.metadata());
     !scale.uid.is_empty()
         && !scale.resource_version.is_empty()
         && parent.uid == scale.uid

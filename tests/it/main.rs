@@ -14,6 +14,8 @@ mod harness;
 mod compile;
 mod control_plane;
 mod decisions;
+mod http;
 mod layers;
 mod left_behind;
+mod tls;
 mod webhook_endpoint;

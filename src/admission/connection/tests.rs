@@ -2,6 +2,7 @@
 
 use super::*;
 use axum::routing::{get, post};
+use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::{sleep, timeout};
@@ -14,7 +15,7 @@ struct Client {
 }
 
 fn connect() -> Client {
-    let (stream, server) = duplex(64 * 1024);
+    let (stream, far) = duplex(64 * 1024);
     let (phase, watched) = watch::channel(Phase::Serving);
     let full = Arc::new(AtomicBool::new(false));
     let served = Arc::new(AtomicUsize::new(0));
@@ -32,17 +33,16 @@ fn connect() -> Client {
         .route("/slow", slow)
         .route("/body", post(async |_: Bytes| ()));
     let is_full = Arc::clone(&full);
-    tokio::spawn(serve(server, router, watched, move || is_full.load(Ordering::Relaxed)));
+    tokio::spawn(serve(far, router, watched, move || is_full.load(Ordering::Relaxed)));
     Client { stream, phase, full, served }
 }
-
-use bytes::Bytes;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 impl Client {
+    /// The server may have hung up by then.
     async fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).await.unwrap();
+        let _ = self.stream.write_all(text.as_bytes()).await;
     }
 
     /// One answer whose body is `here\n`, or whatever is there.
@@ -155,7 +155,7 @@ async fn closing_ends_idle_connections_and_finishes_requests() {
 async fn no_second_request_is_smuggled_in() {
     let second = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
     let long = format!("x: {}\r\n", "a".repeat(100_000));
-    let many = (0..1000).map(|n| format!("x{n}: 1\r\n")).collect::<String>();
+    let many = "x-a: 1\r\n".repeat(1000);
     let shapes = [
         "content-length: 3\r\ncontent-length: 40\r\n",
         "content-length: -1\r\n",

@@ -162,6 +162,10 @@ fn members_of_the_wrong_type_are_refused_by_name() {
     {
         assert_eq!(problem(|r| r["request"][member] = json!([1])), Malformed::Member(member), "{member}");
     }
+    for member in ["kind", "resource", "userInfo", "options", "object"] {
+        assert_eq!(problem(|r| r["request"][member] = json!([])), Malformed::Member(member), "{member}");
+    }
+    assert_eq!(problem(|r| r["request"]["object"]["metadata"] = json!([])), Malformed::Member("object"));
     assert_eq!(problem(|r| r["request"]["userInfo"] = Value::Null), Malformed::Member("userInfo"));
     assert_eq!(problem(|r| r["request"]["resource"]["resource"] = json!("")), Malformed::Member("resource"));
     assert_eq!(problem(|r| r["request"]["object"] = json!("text")), Malformed::Member("object"));
