@@ -14,4 +14,5 @@ mod harness;
 mod control_plane;
 mod decisions;
 mod left_behind;
+mod policy_controller;
 mod webhook_endpoint;
