@@ -11,8 +11,10 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod compile;
 mod control_plane;
 mod decisions;
+mod layers;
 mod left_behind;
 mod policy_controller;
 mod webhook_endpoint;
