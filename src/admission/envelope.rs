@@ -11,6 +11,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -173,7 +177,7 @@ pub struct Head<'a> {
     kind: Cow<'a, str>,
     /// The metadata.
     #[serde(borrow)]
-    pub metadata: HeadMetadata<'a>,
+    pub metadata: Object<HeadMetadata<'a>>,
 }
 
 /// See [`Head`].
@@ -203,7 +207,7 @@ struct Review<'a> {
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    request: Option<Members<'a>>,
+    request: Option<Object<Members<'a>>>,
 }
 
 /// All members but the uid stay raw, so that whatever is in them the uid is still readable. A member
@@ -256,7 +260,7 @@ struct Options {
 /// Reads the uid and the version; the rest of the body has to be JSON, but may hold anything.
 pub fn open(body: &[u8]) -> Result<Opened<'_>, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
-    let review: Review<'_> = serde_json::from_str(text)
+    let Object(review): Object<Review<'_>> = serde_json::from_str(text)
         .map_err(|error| Unreadable::NotJson { line: error.line(), column: error.column() })?;
     if review.kind != "AdmissionReview" {
         return Err(Unreadable::Kind(quoted(&review.kind)));
@@ -265,7 +269,7 @@ pub fn open(body: &[u8]) -> Result<Opened<'_>, Unreadable> {
         .into_iter()
         .find(|version| version.as_str() == review.api_version)
         .ok_or_else(|| Unreadable::Version(quoted(&review.api_version)))?;
-    let mut members = review.request.ok_or(Unreadable::NoRequest)?;
+    let Object(mut members) = review.request.ok_or(Unreadable::NoRequest)?;
     let uid = std::mem::take(&mut members.uid);
     if uid.is_empty() || uid.len() > MAX_UID {
         return Err(Unreadable::NoUid);
@@ -280,11 +284,11 @@ impl<'a> Opened<'a> {
             return Err(Malformed::OldVersion);
         }
         let members = &self.members;
-        let user: UserInfo = required(members.user_info, "userInfo")?;
-        let options: Options = optional(members.options, "options")?;
+        let Object(user): Object<UserInfo> = required(members.user_info, "userInfo")?;
+        let Object(options): Object<Options> = optional(members.options, "options")?;
         let request = Request {
-            kind: required(members.kind, "kind")?,
-            resource: required(members.resource, "resource")?,
+            kind: required(members.kind, "kind").map(|Object(kind)| kind)?,
+            resource: required(members.resource, "resource").map(|Object(resource)| resource)?,
             subresource: text(members.sub_resource, "subResource")?,
             name: text(members.name, "name")?,
             namespace: text(members.namespace, "namespace")?,
@@ -335,9 +339,9 @@ impl Request<'_> {
         let agrees = |own: &str, named: &str| own.is_empty() || named.is_empty() || own == named;
         if !kind_agrees {
             Err(Malformed::Mismatch("kind"))
-        } else if !agrees(&head.metadata.name, &self.name) {
+        } else if !agrees(&head.metadata.0.name, &self.name) {
             Err(Malformed::Mismatch("name"))
-        } else if !agrees(&head.metadata.namespace, &self.namespace) {
+        } else if !agrees(&head.metadata.0.namespace, &self.namespace) {
             Err(Malformed::Mismatch("namespace"))
         } else {
             Ok(())
@@ -362,7 +366,7 @@ impl Request<'_> {
 /// Reads what names an object; `None` when it is no object or says something twice.
 #[must_use]
 pub fn head(object: &RawValue) -> Option<Head<'_>> {
-    serde_json::from_str(object.get()).ok()
+    serde_json::from_str(object.get()).ok().map(|Object(head)| head)
 }
 
 /// The spelling of an operation in reviews and metrics.
@@ -405,13 +409,36 @@ fn quoted(name: &str) -> String {
     name.chars().take(MAX_QUOTED).collect()
 }
 
+/// Something that is written as a JSON object. Derived code alone would also take an array, member
+/// by member, and an empty one for all defaults.
+#[derive(Debug, Default)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Map<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_map(Map(PhantomData)).map(Self)
+    }
+}
+
 /// A map in which no key stands twice; `null` is an empty one.
 fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
     struct Distinct;
     impl<'de> Visitor<'de> for Distinct {
         type Value = BTreeMap<String, Vec<String>>;
 
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a map of lists of strings")
         }
 

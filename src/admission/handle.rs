@@ -97,7 +97,12 @@ impl Edge {
             .map_err(|_| ReviewError::Internal)?
     }
 
-    fn look_now(&self, endpoint: Endpoint, body: &[u8], parent: Option<&Parent>) -> Result<Looked, ReviewError> {
+    fn look_now(
+        &self,
+        endpoint: Endpoint,
+        body: &[u8],
+        parent: Option<&Parent>,
+    ) -> Result<Looked, ReviewError> {
         let opened = envelope::open(body).inspect_err(|error| {
             self.count(endpoint, "unknown", Outcome::Error);
             tracing::warn!(endpoint = endpoint.as_str(), %error, "not a review");
@@ -175,7 +180,9 @@ impl Edge {
 
     /// Tells whoever listens; never waits, and never about a dry run.
     fn notify(&self, request: &Request<'_>, judged: &Judged) {
-        let Some((notices, verdict)) = self.hooks.notices.as_ref().zip(judged.verdict.as_ref()) else { return };
+        let Some((notices, verdict)) = self.hooks.notices.as_ref().zip(judged.verdict.as_ref()) else {
+            return;
+        };
         if verdict.findings.is_empty() || request.dry_run {
             return;
         }
@@ -188,7 +195,7 @@ impl Edge {
             kind: request.kind.kind.to_string(),
             namespace: request.namespace.to_string(),
             name: name_of(request),
-            object_uid: stored.map(|head| head.metadata.uid.to_string()).unwrap_or_default(),
+            object_uid: stored.map(|head| head.metadata.0.uid.to_string()).unwrap_or_default(),
             username: request.requester.username.clone(),
             denied: judged.reply.denial.is_some(),
             verdict: verdict.clone(),
@@ -244,7 +251,7 @@ fn log(endpoint: Endpoint, opened: &Opened<'_>, request: &Request<'_>, judged: &
 fn name_of(request: &Request<'_>) -> String {
     if request.name.is_empty() {
         let head = request.subject().and_then(envelope::head);
-        return head.map(|head| head.metadata.name.to_string()).unwrap_or_default();
+        return head.map(|head| head.metadata.0.name.to_string()).unwrap_or_default();
     }
     request.name.to_string()
 }

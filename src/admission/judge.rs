@@ -183,7 +183,8 @@ fn ask(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>, target: &A
 fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict: Verdict) -> Judged {
     let refused = verdict.denies();
     let words = explain(facts, &verdict);
-    let fields = words.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty()).collect();
+    let fields =
+        words.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty()).collect();
     let undecided = verdict.findings.iter().any(|finding| matches!(finding.reason, Reason::Undecided(_)));
     let mut reply = Reply { denial: None, warnings: words.warnings, annotations: words.annotations };
     if refused && endpoint == Endpoint::Observe {
@@ -238,7 +239,11 @@ fn review_policy(review: &PolicyReview, endpoint: Endpoint, request: &Request<'_
         }
         Ok(Err(refusal)) => {
             // With reason Invalid kubectl prints kind and name itself, and the causes as a list.
-            let cause = |line: &str| Cause { reason: "FieldValueInvalid", field: String::new(), message: line.into() };
+            let cause = |line: &str| Cause {
+                reason: "FieldValueInvalid",
+                field: String::new(),
+                message: line.into(),
+            };
             let denial = Denial {
                 refusal: Refusal::Invalid,
                 causes: refusal.lines().map(cause).collect(),
@@ -284,10 +289,11 @@ fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
 
 /// A `Scale` carries uid and resource version of its object: only that state of it is evidence.
 fn is_reviewed(parent: &RawValue, request: &Request<'_>) -> bool {
-    let Some((parent, scale)) = envelope::head(parent).zip(request.old_object.and_then(envelope::head)) else {
+    let Some((parent, scale)) = envelope::head(parent).zip(request.old_object.and_then(envelope::head))
+    else {
         return false;
     };
-    let (parent, scale) = (parent.metadata, scale.metadata);
+    let (parent, scale) = (parent.metadata.0, scale.metadata.0);
     !scale.uid.is_empty()
         && !scale.resource_version.is_empty()
         && parent.uid == scale.uid

@@ -107,7 +107,8 @@ impl Port {
 
 fn review(user: &str, old: &Value, new: &Value) -> Value {
     let kind = json!({"group": "compute.fieldkeeper.dev", "version": "v1alpha1", "kind": "NodePool"});
-    let resource = json!({"group": "compute.fieldkeeper.dev", "version": "v1alpha1", "resource": "nodepools"});
+    let resource =
+        json!({"group": "compute.fieldkeeper.dev", "version": "v1alpha1", "resource": "nodepools"});
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {
@@ -144,7 +145,9 @@ async fn a_trespass_is_refused_with_causes_and_told_to_listeners() {
     assert_eq!(answer["status"]["reason"], "Forbidden");
     assert_eq!(answer["status"]["details"]["kind"], "NodePool");
     assert_eq!(answer["status"]["details"]["causes"][0]["field"], ".spec.targetNodes");
-    port.counts(r#"fieldkeeper_webhook_reviews_total{endpoint="validate",operation="UPDATE",outcome="denied"} 1"#);
+    port.counts(
+        r#"fieldkeeper_webhook_reviews_total{endpoint="validate",operation="UPDATE",outcome="denied"} 1"#,
+    );
     port.counts(r#"fieldkeeper_webhook_policy_findings_total{policy="nodepools",mode="Enforce"} 1"#);
     port.counts("fieldkeeper_webhook_body_bytes 0");
     let notice = port.notices.recv().await.unwrap();
@@ -187,7 +190,8 @@ async fn the_use_of_the_bypass_group_is_recorded() {
 async fn an_owner_and_a_write_without_change_pass() {
     let port = port();
     let owner = "system:serviceaccount:fieldkeeper-system:autoscaler";
-    let answer = port.review("/validate", &review(owner, &pool(), &with(pool(), "/spec/targetNodes", json!(7)))).await;
+    let answer =
+        port.review("/validate", &review(owner, &pool(), &with(pool(), "/spec/targetNodes", json!(7)))).await;
     assert_eq!(answer["allowed"], true, "{answer}");
     assert_eq!(port.review("/validate", &review("mallory", &pool(), &pool())).await["allowed"], true);
     let mut other = trespass();
@@ -246,8 +250,10 @@ async fn policies_are_judged_by_the_hook() {
         let object = json!({"apiVersion": "fieldkeeper.dev/v1alpha1", "kind": "FieldPolicy",
                             "metadata": {"name": "p", "annotations": {"note": note}}});
         let mut review = review("alice", &Value::Null, &object);
-        review["request"]["kind"] = json!({"group": "fieldkeeper.dev", "version": "v1alpha1", "kind": "FieldPolicy"});
-        review["request"]["resource"] = json!({"group": "fieldkeeper.dev", "version": "v1alpha1", "resource": "fieldpolicies"});
+        review["request"]["kind"] =
+            json!({"group": "fieldkeeper.dev", "version": "v1alpha1", "kind": "FieldPolicy"});
+        review["request"]["resource"] =
+            json!({"group": "fieldkeeper.dev", "version": "v1alpha1", "resource": "fieldpolicies"});
         review["request"]["operation"] = json!(operation);
         review
     };
@@ -279,7 +285,11 @@ async fn what_contradicts_itself_is_refused_with_its_uid() {
         let mut review = trespass();
         *review.pointer_mut(pointer).unwrap() = value;
         let answer = port.review("/validate", &review).await;
-        assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(400)), "{pointer}");
+        assert_eq!(
+            (&answer["allowed"], &answer["status"]["code"]),
+            (&json!(false), &json!(400)),
+            "{pointer}"
+        );
     }
 }
 
@@ -332,7 +342,9 @@ async fn only_posted_json_on_two_paths_is_read() {
     for kind in ["application/json; charset=utf-8", "Application/JSON;charset=\"UTF-8\""] {
         assert_eq!(send(Method::POST, "/validate", &[("content-type", kind)]).await, 200, "{kind}");
     }
-    for kind in ["application/yaml", "text/plain", "application/json; charset=utf-16", "application/jsonp", ""] {
+    for kind in
+        ["application/yaml", "text/plain", "application/json; charset=utf-16", "application/jsonp", ""]
+    {
         assert_eq!(send(Method::POST, "/validate", &[("content-type", kind)]).await, 415, "{kind}");
     }
     assert_eq!(send(Method::POST, "/validate", &[]).await, 415);
@@ -352,7 +364,9 @@ async fn large_reviews_are_judged_and_larger_ones_are_not_read() {
     assert_eq!(port.review("/validate", &padded(3_400_000)).await["status"]["code"], 403);
     let (status, text) = port.post("/validate", padded(5_300_000).to_string()).await;
     assert_eq!((status, text.contains("10485760")), (StatusCode::PAYLOAD_TOO_LARGE, true));
-    let endless = Body::from_stream(futures::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from(vec![b'['; 65536]))));
+    let endless = Body::from_stream(futures::stream::repeat_with(|| {
+        Ok::<_, std::io::Error>(Bytes::from(vec![b'['; 65536]))
+    }));
     assert_eq!(port.post("/validate", endless).await.0, StatusCode::PAYLOAD_TOO_LARGE);
     port.counts("fieldkeeper_webhook_body_bytes 0");
 }
@@ -373,7 +387,8 @@ async fn a_slow_body_is_given_up() {
 async fn many_large_bodies_at_once_stay_within_the_budget() {
     let port = port();
     let stuck = || {
-        let data = futures::stream::iter(vec![Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 20])); 9]);
+        let data =
+            futures::stream::iter((0..9).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 20]))));
         Body::from_stream(futures::StreamExt::chain(data, futures::stream::pending()))
     };
     let all = futures::future::join_all((0..16).map(|_| port.post("/validate", stuck()))).await;

@@ -68,25 +68,43 @@ fn what_is_not_exactly_one_json_text_is_no_review() {
     assert!(open(format!("{body}\n").as_bytes()).is_ok());
     assert!(matches!(open(b"[]"), Err(Unreadable::NotJson { .. } | Unreadable::Kind(_))));
     assert!(matches!(open(b"null"), Err(Unreadable::NotJson { .. })));
-    assert_eq!(open(&body.as_bytes().iter().map(|b| if *b == b'g' { 0xff } else { *b }).collect::<Vec<_>>()).unwrap_err(), Unreadable::NotUtf8);
+    assert_eq!(
+        open(&body.as_bytes().iter().map(|b| if *b == b'g' { 0xff } else { *b }).collect::<Vec<_>>())
+            .unwrap_err(),
+        Unreadable::NotUtf8
+    );
 }
 
 #[test]
 fn other_kinds_and_versions_are_no_reviews() {
     let error = |change: fn(&mut Value)| open(with(change).as_bytes()).unwrap_err();
     assert_eq!(error(|r| r["kind"] = json!("Pod")), Unreadable::Kind("Pod".into()));
-    assert_eq!(error(|r| r["apiVersion"] = json!("admission.k8s.io/v2")), Unreadable::Version("admission.k8s.io/v2".into()));
+    assert_eq!(
+        error(|r| r["apiVersion"] = json!("admission.k8s.io/v2")),
+        Unreadable::Version("admission.k8s.io/v2".into())
+    );
     assert_eq!(error(|r| r["request"] = Value::Null), Unreadable::NoRequest);
     assert_eq!(error(|r| r["request"]["uid"] = json!("")), Unreadable::NoUid);
     assert_eq!(error(|r| r["request"]["uid"] = json!("u".repeat(129))), Unreadable::NoUid);
     assert!(matches!(error(|r| r["request"]["uid"] = json!(7)), Unreadable::NotJson { .. }));
-    assert!(matches!(error(|r| { r["request"].as_object_mut().unwrap().remove("uid"); }), Unreadable::NoUid));
+    assert!(matches!(
+        error(|r| {
+            r["request"].as_object_mut().unwrap().remove("uid");
+        }),
+        Unreadable::NoUid
+    ));
 }
 
 #[test]
 fn a_member_that_stands_twice_is_no_review() {
     let body = review().to_string();
-    for member in [r#""object":null"#, r#""userInfo":{}"#, r#""uid":"x""#, r#""operation":"DELETE""#, r#""o\u0062ject":{}"#] {
+    for member in [
+        r#""object":null"#,
+        r#""userInfo":{}"#,
+        r#""uid":"x""#,
+        r#""operation":"DELETE""#,
+        r#""o\u0062ject":{}"#,
+    ] {
         let twice = body.replacen(r#""request":{"#, &format!(r#""request":{{{member},"#), 1);
         assert_ne!(twice, body);
         assert!(matches!(open(twice.as_bytes()), Err(Unreadable::NotJson { .. })), "{member}");
@@ -139,9 +157,15 @@ fn operation_and_objects_have_to_go_together() {
 
 #[test]
 fn members_of_the_wrong_type_are_refused_by_name() {
-    for member in ["kind", "resource", "subResource", "name", "namespace", "operation", "userInfo", "options", "dryRun"] {
+    for member in
+        ["kind", "resource", "subResource", "name", "namespace", "operation", "userInfo", "options", "dryRun"]
+    {
         assert_eq!(problem(|r| r["request"][member] = json!([1])), Malformed::Member(member), "{member}");
     }
+    for member in ["kind", "resource", "userInfo", "options", "object"] {
+        assert_eq!(problem(|r| r["request"][member] = json!([])), Malformed::Member(member), "{member}");
+    }
+    assert_eq!(problem(|r| r["request"]["object"]["metadata"] = json!([])), Malformed::Member("object"));
     assert_eq!(problem(|r| r["request"]["userInfo"] = Value::Null), Malformed::Member("userInfo"));
     assert_eq!(problem(|r| r["request"]["resource"]["resource"] = json!("")), Malformed::Member("resource"));
     assert_eq!(problem(|r| r["request"]["object"] = json!("text")), Malformed::Member("object"));
@@ -151,7 +175,10 @@ fn members_of_the_wrong_type_are_refused_by_name() {
 fn the_object_is_the_one_that_the_request_names() {
     assert_eq!(problem(|r| r["request"]["object"]["kind"] = json!("Pod")), Malformed::Mismatch("kind"));
     assert_eq!(problem(|r| r["request"]["object"]["apiVersion"] = json!("v1")), Malformed::Mismatch("kind"));
-    assert_eq!(problem(|r| r["request"]["object"]["metadata"]["name"] = json!("other")), Malformed::Mismatch("name"));
+    assert_eq!(
+        problem(|r| r["request"]["object"]["metadata"]["name"] = json!("other")),
+        Malformed::Mismatch("name")
+    );
     assert_eq!(
         problem(|r| {
             r["request"]["namespace"] = json!("a");
