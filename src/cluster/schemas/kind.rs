@@ -135,7 +135,8 @@ impl Kind {
         let subresources = &version["subresources"];
         self.subresources =
             Some(["status", "scale"].into_iter().filter(|name| !subresources[*name].is_null()).collect());
-        self.replicas = subresources.pointer("/scale/specReplicasPath").and_then(Value::as_str).map(str::to_owned);
+        self.replicas =
+            subresources.pointer("/scale/specReplicasPath").and_then(Value::as_str).map(str::to_owned);
         let preserving = spec["preserveUnknownFields"].as_bool() == Some(true);
         let build = if preserving { Schema::from_crd_preserving } else { Schema::from_crd };
         match build(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)) {
