@@ -201,7 +201,7 @@ impl Writer {
 /// Strict validation: a misspelt field of ours must fail in a test, not vanish in a cluster.
 fn params(manager: Manager) -> PatchParams {
     let params = PatchParams::apply(manager.name()).validation_strict();
-    match manager.force() {
+    match manager.forces() {
         Force::Never => params,
         Force::Always(_reason) => params.force(),
     }

@@ -17,5 +17,6 @@ mod decisions;
 mod http;
 mod layers;
 mod left_behind;
+mod policy_controller;
 mod tls;
 mod webhook_endpoint;
