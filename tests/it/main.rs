@@ -12,5 +12,7 @@
 mod harness;
 
 mod control_plane;
+mod crd_rules;
+mod crds;
 mod left_behind;
 mod webhook_endpoint;
