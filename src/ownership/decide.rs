@@ -10,8 +10,6 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use super::claimed::ClaimedShapes;
 use super::diff::{Change, ChangeKind, NodeKind, diff};
 use super::element::Element;
@@ -20,12 +18,16 @@ use super::finding::{Draft, finding, whole};
 use super::integrity;
 use super::judge::{Activities, Judge, Judgement};
 use super::path::Path;
+use super::raw::Raw;
 use super::reserved;
 use super::rule::{Creation, Mode, Policy, Target, Unlisted};
 use super::scale;
 use super::system;
 use super::tracking::Tracking;
 use super::verdict::{Finding, Reason, Verdict};
+
+/// Seconds that a pause may lie ahead: a day. A forgotten pause must not stay for good.
+pub const MAX_PAUSE: i64 = 24 * 60 * 60;
 
 /// What came of judging.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +80,8 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
         if own.peek().is_none() {
             continue;
         }
-        let paused = policy.paused_until.is_some_and(|until| facts.now < until);
+        let paused =
+            policy.paused_until.is_some_and(|until| facts.now < until && until - facts.now <= MAX_PAUSE);
         let glass = Judge::new(policy, facts).is(&policy.break_glass);
         for finding in own {
             if paused {
@@ -117,11 +120,14 @@ fn judge_deletion(facts: &Facts<'_>, target: &Target) -> Vec<Finding> {
 
 fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     let undecided = |why: &str| conclude(facts, target, undecided_findings(target, why), Vec::new());
-    let (Some(new), old) = (facts.object, facts.old_object) else {
+    let Some(new) = facts.object.map(Raw::from) else {
         return undecided("the review does not carry the object");
     };
+    let old = facts.old_object.map(Raw::from);
     match (facts.operation, old) {
-        (Operation::Update, None) => return undecided("the review of an update does not carry the old object"),
+        (Operation::Update, None) => {
+            return undecided("the review of an update does not carry the old object");
+        }
         (Operation::Create, Some(_)) => return undecided("the review of a creation carries an old object"),
         _ => {}
     }
@@ -132,11 +138,10 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         ));
     }
     // Both sides come from one encoder with sorted keys: equal bytes are equal objects.
-    if old.is_some_and(|old| old.get() == new.get()) {
+    if old.is_some_and(|old| old.text() == new.text()) {
         return Verdict::default();
     }
-    let shapes = ClaimedShapes::new(target);
-    let changes = match diff(old, Some(new), &target.schema, Some(&shapes)) {
+    let changes = match diff(old, Some(new), &target.schema, Some(&ClaimedShapes(target))) {
         Ok(changes) => changes,
         Err(error) => return undecided(&error.to_string()),
     };
@@ -144,13 +149,14 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         Ok(tracking) => tracking,
         Err(error) => return undecided(&error.to_string()),
     };
+    let moved = integrity::changed_paths(&changes);
     let mut notes = Vec::new();
     let mut findings = Vec::new();
     for policy in &target.policies {
         let scope = Scope { facts, target, policy, judge: Judge::new(policy, facts), tracking: &tracking };
-        scope.judge_changes(&changes, old, new, &mut findings);
+        scope.judge_changes(&changes, &mut findings);
         reserved::judge(&scope.judge, facts, &tracking, &mut findings);
-        integrity::judge(&scope, &changes, old, new, &mut findings, &mut notes);
+        integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)
 }
@@ -164,30 +170,19 @@ pub(super) struct Scope<'p, 'f> {
     pub(super) tracking: &'f Tracking<'f>,
 }
 
-impl Scope<'_, '_> {
-    fn judge_changes(
-        &self,
-        changes: &[Change<'_>],
-        old: Option<&RawValue>,
-        new: &RawValue,
-        findings: &mut Vec<Finding>,
-    ) {
-        let creating = old.is_none();
-        if creating {
-            match &self.policy.creation {
-                Creation::Anyone => return,
-                Creation::Owners { except } if self.judge.is(except) => return,
-                Creation::Owners { .. } => {}
-            }
+impl<'p> Scope<'p, '_> {
+    fn judge_changes(&self, changes: &[Change<'_>], findings: &mut Vec<Finding>) {
+        if self.may_create_anything() {
+            return;
         }
         // On CREATE there is no stored object: conditions read the new one.
-        let before = Activities::new(self.policy, Some(old.unwrap_or(new)));
-        let mut refused = self.refused(changes, &before, creating);
-        if !creating && !refused.is_empty() && self.may_rely_on_new_state(changes, &refused) {
+        let before = Activities::new(self.policy, self.facts.old_object.or(self.facts.object));
+        let mut refused = self.refused(changes, &before);
+        if !self.creating() && !refused.is_empty() && self.may_rely_on_new_state(changes, &refused) {
             // The write legally changes what a condition reads, so it may also rely on ownership
             // under the new state: one commit can switch the mode and set the field.
-            let after = Activities::new(self.policy, Some(new));
-            let still: Vec<Draft<'_>> = self.refused(changes, &after, creating);
+            let after = Activities::new(self.policy, self.facts.object);
+            let still = self.refused(changes, &after);
             refused.retain(|draft| {
                 self.reads(&draft.path) || still.iter().any(|other| other.path == draft.path)
             });
@@ -195,33 +190,40 @@ impl Scope<'_, '_> {
         findings.extend(refused.into_iter().map(|draft| finding(self, draft)));
     }
 
+    pub(super) fn creating(&self) -> bool {
+        self.facts.operation == Operation::Create
+    }
+
+    /// Whether this is a creation in which the requester may set every claimed field.
+    pub(super) fn may_create_anything(&self) -> bool {
+        self.creating()
+            && match &self.policy.creation {
+                Creation::Anyone => true,
+                Creation::Owners { except } => self.judge.is(except),
+            }
+    }
+
     /// The changes that the requester may not make, given which claims are active.
-    fn refused<'c>(&self, changes: &'c [Change<'_>], active: &Activities<'_, '_>, creating: bool) -> Vec<Draft<'c>>
-    where
-        Self: 'c,
-    {
+    fn refused<'c>(&self, changes: &'c [Change<'_>], active: &Activities<'p, '_>) -> Vec<Draft<'c>> {
         let mut refused: Vec<Draft<'c>> = Vec::new();
-        let mut owned_items: Vec<&[Element]> = Vec::new();
+        let mut owned_item: Option<&[Element]> = None;
         for change in changes {
             let path = change.path.elements();
-            match change.node {
-                NodeKind::Container => continue,
-                NodeKind::Item if self.judge.owns_item(path, active) => {
-                    owned_items.push(path);
-                    continue;
-                }
-                _ => {}
-            }
-            if owned_items.iter().any(|item| path.starts_with(item)) {
+            if owned_item.is_some_and(|item| path.starts_with(item)) {
                 continue;
             }
-            if creating && self.set_by_nobody(change) {
+            if change.node == NodeKind::Item && self.judge.owns_item(path, active) {
+                owned_item = Some(path);
                 continue;
             }
-            if system::may_change(self.facts, change) {
+            // Its parts follow, each with a judgement of its own.
+            if change.split || (!change.leaf && change.node != NodeKind::Item) {
                 continue;
             }
-            if let Some(draft) = self.draft(change, active, creating)
+            if (self.creating() && self.set_by_nobody(change)) || system::may_change(self.facts, change) {
+                continue;
+            }
+            if let Some(draft) = self.draft(change, active)
                 && refused.last().is_none_or(|last| last.path != draft.path || last.reason != draft.reason)
             {
                 refused.push(draft);
@@ -230,14 +232,20 @@ impl Scope<'_, '_> {
         refused
     }
 
-    fn draft<'c>(&self, change: &'c Change<'_>, active: &Activities<'_, '_>, creating: bool) -> Option<Draft<'c>>
-    where
-        Self: 'c,
-    {
+    fn draft<'c>(&self, change: &'c Change<'_>, active: &Activities<'p, '_>) -> Option<Draft<'c>> {
         let path = change.path.elements();
-        let judgement = self.judge.path(path, active);
+        // What changed inside these is not known, so claims on any part of them are touched.
+        let opaque = matches!(change.node, NodeKind::Duplicates | NodeKind::Atomic);
+        let judgement = match self.judge.path(path, active) {
+            allowed @ (Judgement::Owned { .. } | Judgement::Uncovered) if opaque => {
+                self.judge.below(path, active).unwrap_or(allowed)
+            }
+            judgement => judgement,
+        };
         let depth = match &judgement {
-            Judgement::Refused { depth, .. } | Judgement::Undecided { depth, .. } | Judgement::Owned { depth } => *depth,
+            Judgement::Refused { depth, .. }
+            | Judgement::Undecided { depth, .. }
+            | Judgement::Owned { depth } => *depth,
             Judgement::Uncovered => 0,
         };
         // A change inside an atomic node is judged at the node unless a claim lies below it.
@@ -273,7 +281,7 @@ impl Scope<'_, '_> {
             }
             Judgement::Uncovered => {
                 let metadata = matches!(path.first(), Some(Element::Field(name)) if **name == *"metadata");
-                if creating || metadata {
+                if self.creating() || metadata {
                     return None;
                 }
                 Some(draft(self.unlisted_mode()?, Reason::Unlisted, Vec::new(), None, false))
@@ -297,7 +305,10 @@ impl Scope<'_, '_> {
     /// A value that the schema's default put there was set by nobody.
     fn set_by_nobody(&self, change: &Change<'_>) -> bool {
         change.kind == ChangeKind::Added
-            && change.new.is_some_and(|value| self.target.schema.is_default(change.path.elements(), value))
+            && change.new.is_some_and(|value| {
+                // A default that cannot be read is no excuse: the value counts as set.
+                self.target.schema.is_default(change.path.elements(), value).unwrap_or(false)
+            })
     }
 
     /// Whether a condition reads a leaf that this write changes, and each such leaf is changed legally.
@@ -310,9 +321,9 @@ impl Scope<'_, '_> {
     fn reads(&self, path: &Path) -> bool {
         let conditions = self.policy.claims.iter().filter_map(|claim| claim.when.as_ref());
         conditions.flat_map(|condition| condition.reads()).any(|read| {
-            read.iter().zip(path.elements()).all(
-                |(name, element)| matches!(element, Element::Field(field) if **field == **name),
-            )
+            read.iter()
+                .zip(path.elements())
+                .all(|(name, element)| matches!(element, Element::Field(field) if **field == **name))
         })
     }
 }

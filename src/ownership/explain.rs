@@ -78,35 +78,50 @@ pub fn explain(facts: &Facts<'_>, verdict: &Verdict) -> Answer {
 }
 
 fn denial(facts: &Facts<'_>, refused: &[&Finding]) -> String {
-    let mut text = String::new();
     let act = match facts.operation {
-        Operation::Create => "create",
+        Operation::Create => "set",
         Operation::Delete => "delete",
         Operation::Update | Operation::Connect => "change",
     };
-    let _ = write!(text, "{} may not {act} {}", requester(facts), object(facts));
     let fields = refused.iter().filter(|finding| finding.path.is_some()).count();
-    if fields > 0 {
-        let _ = write!(text, " like this: {fields} {}", if fields == 1 { "field is" } else { "fields are" });
-        let _ = write!(text, " not theirs to {}", if facts.operation == Operation::Create { "set" } else { "write" });
-    }
-    for group in grouped(refused.get(..SHOWN_FIELDS.min(refused.len())).unwrap_or(refused)) {
+    let what = match fields {
+        0 => String::new(),
+        1 => "1 field of ".to_owned(),
+        many => format!("{many} fields of "),
+    };
+    let mut text = format!("{} may not {act} {what}{}", requester(facts), object(facts));
+    let shown = refused.get(..SHOWN_FIELDS).unwrap_or(refused);
+    for group in grouped(shown) {
+        let Some(first) = group.first() else { continue };
         for finding in group {
             if let Some(path) = &finding.path {
                 let _ = write!(text, "\n  {}{}", shown_path(path), change(finding));
             }
         }
-        let Some(first) = group.first() else { continue };
-        let _ = write!(text, "\n    {} (FieldPolicy {})", because(first), first.policy);
+        let mut line = |label: &str, words: &str| {
+            let _ = write!(text, "\n    {label:<9}{words}");
+        };
+        let (label, words) = why(first);
+        line(label, &words);
+        line("policy:", &first.policy);
         if let Some(holders) = held_by(first) {
-            let _ = write!(text, "\n    {holders}");
+            line("set by:", &holders);
         }
-        let _ = write!(text, "\n    instead: {}", instead(facts, first));
+        line("instead:", &instead(facts, first));
     }
-    if refused.len() > SHOWN_FIELDS {
-        let _ = write!(text, "\n  and {} more", refused.len() - SHOWN_FIELDS);
+    if refused.len() > shown.len() {
+        let _ = write!(text, "\n  and {} more", refused.len() - shown.len());
     }
     text
+}
+
+/// Whose the field is, or else what is wrong.
+fn why(finding: &Finding) -> (&'static str, String) {
+    match &finding.reason {
+        Reason::OwnedByAnother => ("owner:", owners(&finding.owners)),
+        Reason::Closed => ("owner:", "nobody; the policy closes this field".to_owned()),
+        _ => ("reason:", because(finding)),
+    }
 }
 
 /// Neighbours that differ only in path and value share one explanation.
@@ -159,7 +174,9 @@ fn because(finding: &Finding) -> String {
     match &finding.reason {
         Reason::OwnedByAnother => format!("owned by {}", owners(&finding.owners)),
         Reason::Closed => "closed: nobody may write it".to_owned(),
-        Reason::Unlisted => "no owner is declared for it, and the policy denies what it does not list".to_owned(),
+        Reason::Unlisted => {
+            "no owner is declared for it, and the policy denies what it does not list".to_owned()
+        }
         Reason::Deletion => "deleting it, or making it be deleted, is kept to others".to_owned(),
         Reason::Integrity(tampering) => format!("{}{}", tampered(*tampering), of_owner(&finding.owners)),
         Reason::CoOwnership => format!("would be held beside its owner, {}", owners(&finding.owners)),
@@ -205,7 +222,7 @@ fn held_by(finding: &Finding) -> Option<String> {
     }
     let holder = |holder: &super::verdict::Holder| format!("{} ({})", holder.manager, holder.operation);
     let listed = finding.holders.iter().map(holder).collect::<Vec<_>>().join(", ");
-    Some(format!("set by field manager {listed}"))
+    Some(format!("field manager {listed}"))
 }
 
 /// What works. The policy author's words win.
@@ -222,7 +239,8 @@ fn instead(facts: &Facts<'_>, finding: &Finding) -> String {
             "leave the count to its owner, or ask for a change of the policy".to_owned()
         }
         Reason::OwnedByAnother if removed => {
-            "send the field as it is (with server-side apply: stop applying it once its owner applies it)".to_owned()
+            "send the field as it is (with server-side apply: stop applying it once its owner applies it)"
+                .to_owned()
         }
         Reason::OwnedByAnother => {
             "send the field unchanged, or leave it out of what you apply; its owner can change it".to_owned()
@@ -269,7 +287,11 @@ fn warnings(verdict: &Verdict, warned: &[&Finding]) -> Vec<String> {
     let broken = |finding: &Finding| verdict.break_glass.contains(&finding.policy);
     let warning = |finding: &&Finding| {
         let field = finding.path.as_ref().map(|path| format!("{}{}: ", shown_path(path), change(finding)));
-        let closing = if broken(finding) { "allowed by break-glass and recorded" } else { "will be refused once enforced" };
+        let closing = if broken(finding) {
+            "allowed by break-glass and recorded"
+        } else {
+            "will be refused once enforced"
+        };
         let text = format!(
             "{}{}; {closing} (FieldPolicy {})",
             field.unwrap_or_default(),

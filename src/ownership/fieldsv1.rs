@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::element::{Element, KeyFields, Scalar};
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut member = false;
         let mut children: Vec<(Element, PathSet)> = Vec::new();
         let mut ascending = true;
-        while let Some(key) = map.next_key_seed(Text)? {
+        while let Some(Text(key)) = map.next_key()? {
             if key == "." {
                 member = true;
                 map.next_value::<IgnoredAny>()?;
@@ -172,30 +172,31 @@ fn merge_repeated(children: &mut Vec<(Element, PathSet)>) {
     });
 }
 
-/// A string of the JSON, borrowed where it has no escapes.
-struct Text;
+/// A string of the JSON, borrowed where it has no escapes. The `Cow` of `serde`
+/// would be a copy always.
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
-impl<'de> DeserializeSeed<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
-        deserializer.deserialize_str(self)
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor)
     }
 }
 
-impl<'de> Visitor<'de> for Text {
-    type Value = Cow<'de, str>;
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Borrowed(text))
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Owned(text.to_owned()))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
     }
 }
 
@@ -244,7 +245,7 @@ impl<'de> Visitor<'de> for Key {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Element>, A::Error> {
         let mut fields = Vec::new();
-        while let Some(name) = map.next_key_seed(Text)? {
+        while let Some(Text(name)) = map.next_key()? {
             let Some(scalar) = Scalar::parse(map.next_value::<&RawValue>()?.get()) else {
                 return Ok(None);
             };

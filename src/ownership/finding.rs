@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use super::decide::Scope;
 use super::judge::Refusal;
 use super::path::Path;
+use super::raw::Raw;
 use super::rule::{Identity, Mode, NamespaceSource, Owner, Policy, Subject};
 use super::verdict::{Finding, OwnerName, Reason, Shown};
 
@@ -22,8 +21,8 @@ pub(super) struct Draft<'c> {
     pub(super) owners: Vec<usize>,
     pub(super) instead: Option<Arc<str>>,
     pub(super) sensitive: bool,
-    pub(super) old: Option<&'c RawValue>,
-    pub(super) new: Option<&'c RawValue>,
+    pub(super) old: Option<Raw<'c>>,
+    pub(super) new: Option<Raw<'c>>,
 }
 
 impl From<Refusal> for Reason {
@@ -112,12 +111,11 @@ impl Shown {
 
     /// A value as it may be shown.
     #[must_use]
-    pub fn of(value: Option<&RawValue>, hidden: bool) -> Self {
+    pub fn of(value: Option<Raw<'_>>, hidden: bool) -> Self {
         match value {
             None => Self::Absent,
             Some(_) if hidden => Self::Hidden,
-            Some(value) => Self::Text(shorten(value.get(), Self::LIMIT)),
+            Some(value) => Self::Text(shorten(value.text(), Self::LIMIT)),
         }
     }
-
 }

@@ -17,10 +17,12 @@ use super::facts::Facts;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
 use super::path::Path;
-use super::raw::Raw;
+use super::raw::{Kind, Raw};
 use super::rule::Mode;
+use super::schema::{ListShape, MapNode, Step};
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
+use super::value;
 use super::verdict::{Finding, Reason, Tampering};
 
 /// What the check of one policy works with.
@@ -33,30 +35,29 @@ struct Check<'s, 'p, 'f> {
 
 /// The paths whose value a request changes, for [`judge`].
 pub(super) fn changed_paths(changes: &[Change<'_>]) -> PathSet {
-    let mut changed = PathSet::default();
+    let mut paths = PathSet::default();
     for change in changes {
         let path = change.path.elements();
-        changed.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
+        paths.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
     }
-    changed
+    paths
 }
 
 /// Findings about `managedFields`, and notes on what is tolerated.
 pub(super) fn judge<'f>(
     scope: &Scope<'_, 'f>,
     changed: &PathSet,
-    old: Option<Raw<'f>>,
     new: Raw<'f>,
     findings: &mut Vec<Finding>,
     notes: &mut Vec<String>,
 ) {
-    if scope.judge.is(&scope.policy.integrity.editors) || scope.may_create_anything(old) {
+    if scope.judge.is(&scope.policy.integrity.editors) || scope.may_create_anything() {
         return;
     }
-    let active = Activities::new(scope.policy, Some(old.unwrap_or(new)));
+    let active = Activities::new(scope.policy, scope.facts.old_object.or(scope.facts.object));
     let check = Check { scope, active, changed, new };
     check.unreadable(findings);
-    if check.wiped(old.is_none(), findings, notes) {
+    if check.wiped(findings, notes) {
         return;
     }
     if check.is_client_side_apply_upgrade() {
@@ -68,7 +69,7 @@ pub(super) fn judge<'f>(
             check.co_ownership(movement, findings);
         } else {
             check.stripped(movement, findings, notes);
-            check.forged(movement, old.is_none(), findings);
+            check.forged(movement, findings);
             check.retimed(movement, findings);
         }
     }
@@ -78,19 +79,19 @@ pub(super) fn judge<'f>(
 ///
 /// Without the option the name came from the User-Agent, which a review does not show: then it
 /// is the one Update entry of this subresource that moved, or the one that gained what changed.
-fn is_mine(facts: &Facts<'_>, movement: &Movement<'_>, all: &[Movement<'_>], changed: &PathSet) -> bool {
+fn is_mine(facts: &Facts<'_>, movement: &Movement, all: &[Movement], changed: &PathSet) -> bool {
     if movement.subresource != facts.subresource {
         return false;
     }
     if let Some(name) = facts.field_manager {
         return movement.manager == name;
     }
-    let candidate = |other: &Movement<'_>| {
+    let candidate = |other: &Movement| {
         other.operation == Operation::Update
             && other.subresource == facts.subresource
             && (other.retimed || !other.gained.is_empty())
     };
-    let gained_change = |other: &Movement<'_>| other.gained.iter().any(|path| explains(changed, path.elements()));
+    let gained_change = |other: &Movement| other.gained.iter().any(|path| explains(changed, path.elements()));
     if !candidate(movement) {
         return false;
     }
@@ -124,14 +125,15 @@ impl Check<'_, '_, '_> {
     }
 
     /// The list is gone. Tells whether there is anything left to compare.
-    fn wiped(&self, creating: bool, findings: &mut Vec<Finding>, notes: &mut Vec<String>) -> bool {
+    fn wiped(&self, findings: &mut Vec<Finding>, notes: &mut Vec<String>) -> bool {
         let tracking = self.scope.tracking;
         if !tracking.after.is_empty() {
             return false;
         }
-        if creating {
+        if self.scope.creating() {
             // A plain creation is always tracked; untracked, every later plain write is untracked too.
-            let claimed = self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
+            let claimed =
+                self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
             if claimed {
                 self.report(findings, None, Tampering::Wiped);
             }
@@ -141,20 +143,26 @@ impl Check<'_, '_, '_> {
             return true;
         }
         if tracking.before.iter().any(|entry| !self.readable(&entry.api_version)) {
-            notes.push("managedFields: wiped by the API server, since an entry names a removed version".to_owned());
+            notes.push(
+                "managedFields: wiped by the API server, since an entry names a removed version".to_owned(),
+            );
             return true;
         }
-        let guarded = |movement: &Movement<'_>| movement.lost.iter().any(|path| self.of_others(path.elements()).is_some());
+        let guarded =
+            |movement: &Movement| movement.lost.iter().any(|path| self.of_others(path.elements()).is_some());
         if tracking.movements.iter().any(guarded) {
             self.report(findings, None, Tampering::Wiped);
         }
         true
     }
 
-    fn stripped(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>, notes: &mut Vec<String>) {
-        for path in movement.lost.leaves() {
+    fn stripped(&self, movement: &Movement, findings: &mut Vec<Finding>, notes: &mut Vec<String>) {
+        for path in &movement.lost.leaves() {
             let elements = path.elements();
-            if explains(self.changed, elements) || movement.after.covers_ancestor(elements) {
+            if explains(self.changed, elements)
+                || self.held_from_above(&movement.after, elements)
+                || self.is_granular_container(elements)
+            {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
@@ -167,9 +175,11 @@ impl Check<'_, '_, '_> {
     }
 
     /// What the API server itself takes from other entries without a change of value.
-    fn server_dropped(&self, movement: &Movement<'_>, path: &[Element]) -> Option<&'static str> {
+    fn server_dropped(&self, movement: &Movement, path: &[Element]) -> Option<&'static str> {
         let ancient = self.scope.tracking.movements.iter().any(|other| {
-            other.manager == ANCIENT_CHANGES && other.operation == Operation::Update && other.gained.contains(path)
+            other.manager == ANCIENT_CHANGES
+                && other.operation == Operation::Update
+                && other.gained.contains(path)
         });
         if ancient && movement.operation == Operation::Update {
             return Some("merged into ancient-changes");
@@ -182,16 +192,18 @@ impl Check<'_, '_, '_> {
         }
     }
 
-    fn forged(&self, movement: &Movement<'_>, creating: bool, findings: &mut Vec<Finding>) {
-        let by_server = (movement.manager == BEFORE_FIRST_APPLY && self.scope.tracking.before.is_empty() && !creating)
+    fn forged(&self, movement: &Movement, findings: &mut Vec<Finding>) {
+        let by_server = (movement.manager == BEFORE_FIRST_APPLY
+            && self.scope.tracking.before.is_empty()
+            && !self.scope.creating())
             || movement.manager == ANCIENT_CHANGES;
         if by_server && movement.operation == Operation::Update {
             return;
         }
-        for path in movement.gained.leaves() {
+        for path in &movement.gained.leaves() {
             let elements = path.elements();
             // A schema that became atomic moves the holders of children to the node itself.
-            if movement.before.has_below(elements) {
+            if movement.before.has_below(elements) || self.is_granular_container(elements) {
                 continue;
             }
             if let Some(owners) = self.of_others(elements) {
@@ -200,12 +212,11 @@ impl Check<'_, '_, '_> {
         }
     }
 
-    fn retimed(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) {
+    fn retimed(&self, movement: &Movement, findings: &mut Vec<Finding>) {
         if !movement.retimed {
             return;
         }
-        let held = movement.after.leaves().into_iter();
-        for path in held {
+        for path in &movement.after.leaves() {
             if let Some(owners) = self.of_others(path.elements()) {
                 self.report(findings, Some((path, owners)), Tampering::Retimed);
                 return;
@@ -214,11 +225,11 @@ impl Check<'_, '_, '_> {
     }
 
     /// Fields that the request's own manager would hold beside their owner.
-    fn co_ownership(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) {
+    fn co_ownership(&self, movement: &Movement, findings: &mut Vec<Finding>) {
         let mode = self.scope.policy.integrity.co_ownership;
-        for path in movement.gained.iter() {
+        for path in &movement.gained {
             let elements = path.elements();
-            if explains(self.changed, elements) || movement.before.covers_ancestor(elements) {
+            if explains(self.changed, elements) || self.held_from_above(&movement.before, elements) {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
@@ -230,7 +241,7 @@ impl Check<'_, '_, '_> {
     }
 
     /// Containers, list keys and item membership are held by everybody who holds something inside.
-    fn is_structure(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
+    fn is_structure(&self, movement: &Movement, path: &[Element]) -> bool {
         match path {
             [item @ .., Element::Field(name)] if is_key_field(item, name) => true,
             // An item counts unless the manager gains something inside it that it may write:
@@ -246,10 +257,37 @@ impl Check<'_, '_, '_> {
         }
     }
 
+    /// A map or list of which everybody holds a part: held by itself it means nothing.
     fn is_granular_container(&self, path: &[Element]) -> bool {
-        let value = self.new.at(path).ok().flatten();
-        value.is_some_and(|value| value.is_container() && !value.is_empty_container())
-            && !self.scope.target.schema.is_atomic(path)
+        let schema = &self.scope.target.schema;
+        let value = value::at(self.new, path, schema.root()).ok().flatten();
+        value.is_some_and(|value| {
+            let kind = value.kind();
+            matches!(kind, Kind::Object | Kind::Array)
+                && !value.is_empty_container()
+                && !self.is_atomic(path, kind)
+        })
+    }
+
+    /// Whether the server takes a list or a map at this path as one value.
+    fn is_atomic(&self, path: &[Element], kind: Kind) -> bool {
+        let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));
+        let atomic = match kind {
+            Kind::Array => found.node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
+            _ => found.node.map().is_none_or(MapNode::is_atomic),
+        };
+        found.problem.is_none() && (found.atomic_at.is_some() || atomic)
+    }
+
+    /// Whether a set holds the path through an atomic node above it. A container above it that is
+    /// merely granular gives no hold on what is inside.
+    fn held_from_above(&self, set: &PathSet, path: &[Element]) -> bool {
+        let held = |(length, next): (usize, &Element)| {
+            let kind = if matches!(next, Element::Field(_)) { Kind::Object } else { Kind::Array };
+            let above = path.get(..length).unwrap_or_default();
+            set.contains(above) && self.is_atomic(above, kind)
+        };
+        set.covers_ancestor(path) && path.iter().enumerate().skip(1).any(held)
     }
 
     /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:

@@ -96,6 +96,8 @@ enum Reach {
     Covering,
     /// Those that end exactly at it.
     EndingAt,
+    /// Those that lie below it.
+    Below,
 }
 
 impl<'p, 'f> Judge<'p, 'f> {
@@ -112,6 +114,28 @@ impl<'p, 'f> Judge<'p, 'f> {
     /// Whether the requester owns the item at `path` as a whole, and so may add and remove it.
     pub(super) fn owns_item(&self, path: &[Element], active: &Activities<'p, '_>) -> bool {
         matches!(self.search(path, active, Reach::EndingAt), Judgement::Owned { .. })
+    }
+
+    /// A refusal by a claim somewhere below a path, for changes that do not tell what they
+    /// touch there.
+    pub(super) fn below(&self, path: &[Element], active: &Activities<'p, '_>) -> Option<Judgement<'p>> {
+        // Each claim counts by itself here: owning one part gives no right to another.
+        let below =
+            self.policy.claims.iter().enumerate().filter(|(_, claim)| claim.pattern.reaches_below(path));
+        let mut refusals = below.filter_map(|(index, claim)| {
+            let mut group = Group::default();
+            self.add(&mut group, index, claim, path, active, Reach::Below);
+            let mode = group.mode?;
+            let depth = path.len();
+            let refused = |why| Judgement::Refused { mode, why, claims: vec![claim], depth };
+            match group {
+                Group { unknown: Some(text), .. } => Some(Judgement::Undecided { mode, text, depth }),
+                Group { closed: true, .. } => Some(refused(Refusal::Closed)),
+                Group { mine: false, .. } => Some(refused(Refusal::Owned)),
+                _ => None,
+            }
+        });
+        refusals.next()
     }
 
     fn search(&self, path: &[Element], active: &Activities<'p, '_>, reach: Reach) -> Judgement<'p> {
@@ -135,7 +159,7 @@ impl<'p, 'f> Judge<'p, 'f> {
             if !stricter {
                 continue;
             }
-            let depth = first.pattern.len();
+            let depth = first.pattern.steps().len();
             if let Some(text) = group.unknown {
                 return Judgement::Undecided { mode, text, depth };
             }
@@ -174,6 +198,7 @@ impl<'p, 'f> Judge<'p, 'f> {
         let reaches = match reach {
             Reach::Covering => claim.pattern.covers(path),
             Reach::EndingAt => claim.pattern.ends_at(path),
+            Reach::Below => claim.pattern.reaches_below(path),
         };
         if !reaches {
             return;
@@ -205,9 +230,10 @@ impl<'p, 'f> Judge<'p, 'f> {
         match required.next() {
             None => true,
             // A name taken from the User-Agent is not a declared one: only the option counts.
-            Some(first) => self.facts.field_manager.is_some_and(|name| {
-                *first.name == *name || required.any(|manager| *manager.name == *name)
-            }),
+            Some(first) => self
+                .facts
+                .field_manager
+                .is_some_and(|name| *first.name == *name || required.any(|manager| *manager.name == *name)),
         }
     }
 }

@@ -3,8 +3,27 @@
 //! Values in, values out: nothing here does IO, reads a clock, draws a random
 //! number or logs.
 
+mod claimed;
 pub mod condition;
+pub mod decide;
+pub mod diff;
 pub mod element;
+pub mod entry;
+pub mod explain;
+pub mod facts;
 pub mod fieldsv1;
+mod finding;
+mod integrity;
+mod judge;
 pub mod path;
+pub mod pattern;
+pub mod raw;
+mod reserved;
+pub mod rule;
+mod scale;
+pub mod schema;
 pub mod set;
+mod system;
+mod tracking;
+pub mod value;
+pub mod verdict;

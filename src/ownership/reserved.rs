@@ -12,7 +12,12 @@ use super::tracking::Tracking;
 use super::verdict::{Finding, Reason};
 
 /// Findings for names that the request writes under and that are reserved for others.
-pub(super) fn judge(judge: &Judge<'_, '_>, facts: &Facts<'_>, tracking: &Tracking<'_>, findings: &mut Vec<Finding>) {
+pub(super) fn judge(
+    judge: &Judge<'_, '_>,
+    facts: &Facts<'_>,
+    tracking: &Tracking<'_>,
+    findings: &mut Vec<Finding>,
+) {
     let policy = judge.policy;
     for (index, owner) in policy.owners.iter().enumerate() {
         let reserved = owner.managers.iter().filter(|manager| manager.usage != ManagerUse::Expect);

@@ -5,24 +5,28 @@
 //! count is mapped to the parent's path, and where a condition reads the parent
 //! or an absent count is ambiguous, the parent itself is asked for.
 
-use serde_json::value::RawValue;
-
 use super::decide::Scope;
 use super::facts::Facts;
 use super::finding::{Draft, finding};
 use super::judge::{Activities, Judge, Judgement};
-use super::pattern::Pattern;
 use super::path::Path;
-use super::raw::{self, RawError};
+use super::pattern::Pattern;
+use super::raw::{Raw, RawError};
 use super::reserved;
 use super::rule::{Mode, Target};
 use super::tracking::Tracking;
+use super::value;
 use super::verdict::{Finding, Reason};
 
 /// Judges a `/scale` request; `None` when the parent is needed and not among the facts.
 pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> {
-    let (Some(scale), Some(new), Some(old)) = (&target.scale, facts.object, facts.old_object) else {
-        return Some(super::decide::undecided_findings(target, "the review does not show what /scale writes"));
+    let (Some(scale), Some(new), Some(old)) =
+        (&target.scale, facts.object.map(Raw::from), facts.old_object.map(Raw::from))
+    else {
+        return Some(super::decide::undecided_findings(
+            target,
+            "the review does not show what /scale writes",
+        ));
     };
     match (count_of(old), count_of(new)) {
         (Ok(before), Ok(after)) => judge_count(facts, target, &scale.replicas, before, after),
@@ -32,9 +36,9 @@ pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> 
     }
 }
 
-fn count_of(scale: &RawValue) -> Result<Option<&RawValue>, RawError> {
-    match raw::get(scale, "spec")? {
-        Some(spec) => raw::get(spec, "replicas"),
+fn count_of(scale: Raw<'_>) -> Result<Option<Raw<'_>>, RawError> {
+    match scale.get("spec")? {
+        Some(spec) => spec.get("replicas"),
         None => Ok(None),
     }
 }
@@ -43,28 +47,28 @@ fn judge_count(
     facts: &Facts<'_>,
     target: &Target,
     replicas: &Pattern,
-    before: Option<&RawValue>,
-    after: Option<&RawValue>,
+    before: Option<Raw<'_>>,
+    after: Option<Raw<'_>>,
 ) -> Option<Vec<Finding>> {
     let path = replicas.literal_path()?;
     let conditional = |policy: &super::rule::Policy| {
         policy.claims.iter().any(|claim| claim.when.is_some() && claim.pattern.covers(path.elements()))
     };
     // `{}` stands for "no count" and for zero alike: only the parent tells whether zero is new.
-    let zero = |count: Option<&RawValue>| count.is_none_or(|count| count.get() == "0");
+    let zero = |count: Option<Raw<'_>>| count.is_none_or(|count| count.text() == "0");
     let ambiguous = zero(before) && zero(after);
     if facts.parent.is_none() && (ambiguous || target.policies.iter().any(|policy| conditional(policy))) {
         return None;
     }
     let stored = match facts.parent {
         None => before,
-        Some(parent) => match raw::at(parent, path.elements()) {
+        Some(parent) => match value::at(Raw::from(parent), path.elements(), target.schema.root()) {
             Ok(stored) => stored,
             Err(error) => return Some(super::decide::undecided_findings(target, &error.to_string())),
         },
     };
     // The server stores an absent count as zero.
-    let changed = stored.map(RawValue::get) != Some(after.map_or("0", RawValue::get));
+    let changed = stored.map(Raw::text) != Some(after.map_or("0", Raw::text));
     let tracking = Tracking::default();
     let mut findings = Vec::new();
     for policy in &target.policies {
@@ -82,8 +86,8 @@ fn refused<'c>(
     scope: &Scope<'_, '_>,
     path: &Path,
     changed: bool,
-    stored: Option<&'c RawValue>,
-    after: Option<&'c RawValue>,
+    stored: Option<Raw<'c>>,
+    after: Option<Raw<'c>>,
 ) -> Option<Draft<'c>> {
     // An equal count sent under a field manager holds the field beside its owner.
     if !changed && scope.facts.field_manager.is_none() {

@@ -40,7 +40,9 @@ pub(super) fn may_change(facts: &Facts<'_>, change: &Change<'_>) -> bool {
 /// The garbage collector takes away its own finalizers, drops a reference to an owner that is
 /// gone, and lifts `blockOwnerDeletion` of a reference.
 fn is_garbage_collection(change: &Change<'_>) -> bool {
-    let [Element::Field(metadata), Element::Field(list), rest @ ..] = change.path.elements() else { return false };
+    let [Element::Field(metadata), Element::Field(list), rest @ ..] = change.path.elements() else {
+        return false;
+    };
     if **metadata != *"metadata" {
         return false;
     }

@@ -2,14 +2,14 @@
 //!
 //! Input: the stored and the new object. Output: the entries of both, and for each
 //! manager whose entry changed a [`Movement`]. Entries whose bytes are equal on both
-//! sides are never parsed. Nothing here decides: an entry is evidence, not authority.
+//! sides are never read into sets. Nothing here decides: an entry is evidence, not authority.
 
-use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 
-use super::element::Element;
 use super::entry::{EntryError, ManagedFieldsEntry, Operation, parse_entries};
+use super::fieldsv1::FieldsV1Error;
 use super::path::Path;
-use super::raw;
+use super::raw::{Raw, RawError};
 use super::set::PathSet;
 use super::verdict::Holder;
 
@@ -24,17 +24,20 @@ const SHOWN_HOLDERS: usize = 3;
 /// The entries before and after a request.
 #[derive(Debug, Default)]
 pub(super) struct Tracking<'f> {
+    /// The list of the stored object, whole.
+    stored: Option<Raw<'f>>,
+    /// Entries of both sides; not read when nothing moved.
     pub(super) before: Vec<ManagedFieldsEntry<'f>>,
     pub(super) after: Vec<ManagedFieldsEntry<'f>>,
-    pub(super) movements: Vec<Movement<'f>>,
+    pub(super) movements: Vec<Movement>,
 }
 
 /// How the holdings of one manager (name, operation, subresource) changed.
 #[derive(Debug)]
-pub(super) struct Movement<'f> {
-    pub(super) manager: &'f str,
+pub(super) struct Movement {
+    pub(super) manager: String,
     pub(super) operation: Operation,
-    pub(super) subresource: &'f str,
+    pub(super) subresource: String,
     pub(super) before: PathSet,
     pub(super) after: PathSet,
     pub(super) lost: PathSet,
@@ -45,48 +48,119 @@ pub(super) struct Movement<'f> {
 
 impl<'f> Tracking<'f> {
     /// Reads the entries of both objects; those of an object that is not there are none.
-    pub(super) fn read(old: Option<&'f RawValue>, new: Option<&'f RawValue>) -> Result<Self, EntryError> {
+    pub(super) fn read(old: Option<Raw<'f>>, new: Option<Raw<'f>>) -> Result<Self, TrackingError> {
         let (before, after) = (managed_fields(old)?, managed_fields(new)?);
-        if before.map(RawValue::get) == after.map(RawValue::get) {
+        if before.map(Raw::text) == after.map(Raw::text) {
             // Nothing moved, so nothing is parsed unless a message asks for the holders.
-            let entries = before.map_or(Ok(Vec::new()), parse_entries)?;
-            return Ok(Self { after: entries.clone(), before: entries, movements: Vec::new() });
+            return Ok(Self { stored: before, ..Self::default() });
         }
-        let before = before.map_or(Ok(Vec::new()), parse_entries)?;
-        let after = after.map_or(Ok(Vec::new()), parse_entries)?;
+        let stored = before;
+        let before = before.map_or(Ok(Vec::new()), |list| parse_entries(list.text()))?;
+        let after = after.map_or(Ok(Vec::new()), |list| parse_entries(list.text()))?;
         let movements = movements(&before, &after)?;
-        Ok(Self { before, after, movements })
+        Ok(Self { stored, before, after, movements })
     }
 
     /// The managers that hold a path in the stored object, for messages.
     pub(super) fn holders_before(&self, path: &Path) -> Vec<Holder> {
         let path = path.elements();
-        let holds = |entry: &&ManagedFieldsEntry<'f>| {
-            entry.set().is_ok_and(|set| {
-                set.contains(path) || set.covers_ancestor(path) && set.leaf_above(path) || set.has_below(path)
-            })
+        let holds = |entry: &ManagedFieldsEntry<'f>| {
+            entry.set().is_ok_and(|set| set.contains(path) || set.has_below(path))
         };
-        self.before
+        // What cannot be read names nobody; the decision itself does not rest on it.
+        let entries = self.stored.and_then(|list| parse_entries(list.text()).ok()).unwrap_or_default();
+        entries
             .iter()
-            .filter(holds)
+            .filter(|entry| holds(entry))
             .take(SHOWN_HOLDERS)
             .map(|entry| Holder {
                 manager: entry.manager.clone().into_owned(),
-                operation: entry.operation.as_str().to_owned(),
+                operation: entry.operation.to_string(),
             })
             .collect()
     }
+
+    /// Whether an Update entry of this manager gained a path or a new time.
+    pub(super) fn gains(&self, manager: &str, subresource: &str) -> bool {
+        self.movements.iter().any(|movement| {
+            movement.manager == manager
+                && movement.subresource == subresource
+                && movement.operation == Operation::Update
+                && (movement.retimed || !movement.gained.is_empty())
+        })
+    }
 }
 
-fn managed_fields(object: Option<&RawValue>) -> Result<Option<&RawValue>, EntryError> {
+/// Why the entries of an object cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TrackingError {
+    /// The object around the list.
+    #[error("metadata cannot be read: {0}")]
+    Metadata(#[from] RawError),
+    /// The list or one of its entries.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The paths of one entry.
+    #[error("the managedFields entry of {manager:?} cannot be read: {source}")]
+    Fields { manager: String, source: FieldsV1Error },
+}
+
+fn managed_fields(object: Option<Raw<'_>>) -> Result<Option<Raw<'_>>, RawError> {
     let Some(object) = object else { return Ok(None) };
-    let Some(metadata) = raw::get(object, "metadata")? else { return Ok(None) };
-    Ok(raw::get(metadata, "managedFields")?)
+    let Some(metadata) = object.get("metadata")? else { return Ok(None) };
+    metadata.get("managedFields")
 }
 
+type Identity<'e> = (&'e str, Operation, &'e str);
+
+/// The managers of which an entry differs between the two sides.
 fn movements<'f>(
     before: &[ManagedFieldsEntry<'f>],
     after: &[ManagedFieldsEntry<'f>],
-) -> Result<Vec<Movement<'f>>, EntryError> {
-    todo_impl(before, after)
+) -> Result<Vec<Movement>, TrackingError> {
+    let differs = |entry: &ManagedFieldsEntry<'f>, others: &[ManagedFieldsEntry<'f>]| {
+        !others.iter().any(|other| other.raw == entry.raw)
+    };
+    let moved: BTreeSet<Identity<'_>> = before
+        .iter()
+        .filter(|entry| differs(entry, after))
+        .chain(after.iter().filter(|entry| differs(entry, before)))
+        .map(ManagedFieldsEntry::identity)
+        .collect();
+    moved.into_iter().map(|identity| movement(identity, before, after)).collect()
+}
+
+fn movement(
+    identity: Identity<'_>,
+    before: &[ManagedFieldsEntry<'_>],
+    after: &[ManagedFieldsEntry<'_>],
+) -> Result<Movement, TrackingError> {
+    // An updater may hold an entry for each version that it has written: together they are its hold.
+    let held = |entries: &[ManagedFieldsEntry<'_>]| {
+        let mut held = PathSet::new();
+        for entry in entries.iter().filter(|entry| entry.identity() == identity && entry.is_readable()) {
+            let set = entry.set().map_err(|source| TrackingError::Fields {
+                manager: entry.manager.clone().into_owned(),
+                source,
+            })?;
+            held = if held.is_empty() { set } else { held.union(&set) };
+        }
+        Ok::<_, TrackingError>(held)
+    };
+    let (before_set, after_set) = (held(before)?, held(after)?);
+    let times = |entries: &[ManagedFieldsEntry<'_>]| {
+        let own = entries.iter().filter(|entry| entry.identity() == identity);
+        own.map(|entry| entry.time.as_deref().unwrap_or_default().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let (manager, operation, subresource) = identity;
+    Ok(Movement {
+        manager: manager.to_owned(),
+        operation,
+        subresource: subresource.to_owned(),
+        lost: before_set.difference(&after_set),
+        gained: after_set.difference(&before_set),
+        retimed: before_set == after_set && times(before) != times(after),
+        before: before_set,
+        after: after_set,
+    })
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use super::error::{CompileError, CompileErrors};
 use super::when;
 use crate::api::field_policy::{self as api, FieldPolicySpec};
-use crate::ownership::condition::Expr;
 use crate::ownership::element::Element;
 use crate::ownership::pattern::{Pattern, Step};
 use crate::ownership::rule::{
@@ -138,11 +137,21 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
     errors
 }
 
-fn claim(owner: usize, owner_mode: Mode, field: &api::FieldClaim, at: &str) -> Result<Claim, Vec<CompileError>> {
+fn claim(
+    owner: usize,
+    owner_mode: Mode,
+    field: &api::FieldClaim,
+    at: &str,
+) -> Result<Claim, Vec<CompileError>> {
     let mut errors = Vec::new();
     let pattern = Pattern::parse(&field.path)
         .map_err(|error| {
-            errors.push(CompileError::located(format!("{at}.path"), error.position, &field.path, error.message));
+            errors.push(CompileError::located(
+                format!("{at}.path"),
+                error.position,
+                &field.path,
+                error.message,
+            ));
         })
         .ok();
     if let Some(pattern) = &pattern
@@ -181,9 +190,9 @@ fn never_owned(pattern: &Pattern) -> Option<&'static str> {
             name if SERVER_METADATA.contains(&name) => Some("only the API server sets it"),
             _ => None,
         },
-        [Step::Field(top)] if **top == *"metadata" => {
-            Some("claim .metadata.labels, .metadata.annotations, .metadata.finalizers or .metadata.ownerReferences")
-        }
+        [Step::Field(top)] if **top == *"metadata" => Some(
+            "claim .metadata.labels, .metadata.annotations, .metadata.finalizers or .metadata.ownerReferences",
+        ),
         _ => None,
     }
 }
@@ -255,7 +264,9 @@ fn subject(subject: &api::Subject) -> Subject {
             // The CRD demands exactly one of the two; without either the subject matches nobody.
             namespace: match (&subject.namespace, subject.namespace_from) {
                 (_, Some(api::NamespaceFrom::Object)) => NamespaceSource::Object,
-                (namespace, None) => NamespaceSource::Named(Arc::from(namespace.as_deref().unwrap_or_default())),
+                (namespace, None) => {
+                    NamespaceSource::Named(Arc::from(namespace.as_deref().unwrap_or_default()))
+                }
             },
             name,
         },

@@ -2,4 +2,6 @@
 //!
 //! Pure: text and API types in, compiled rules or located errors out.
 
+pub mod compile;
+pub mod error;
 pub mod when;

@@ -14,5 +14,6 @@ mod harness;
 mod control_plane;
 mod crd_rules;
 mod crds;
+mod decisions;
 mod left_behind;
 mod webhook_endpoint;

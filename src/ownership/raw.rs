@@ -1,0 +1,267 @@
+//! Borrowed reading of JSON, one level at a time.
+//!
+//! In: a text that serde_json has accepted once. Out: the kind of a value, the
+//! members of an object, the items of an array, as slices of that same text.
+//! Nothing below the asked level is looked at, so reading along one changed path
+//! costs little more than skipping over the rest.
+//!
+//! A name that occurs twice in an object is an error: readers disagree about which
+//! of the two counts, and an enforcement point must not pick one. This module must
+//! not build trees or compare values (`value` does).
+
+mod scan;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+/// Why a text cannot be read as the JSON that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RawError {
+    /// The text is not JSON.
+    #[error("not valid JSON")]
+    Syntax,
+    /// An object has a name twice.
+    #[error("the name {0:?} occurs twice in one object")]
+    DuplicateName(String),
+    /// A string has no valid Unicode value, for instance half of a surrogate pair.
+    #[error("a string is not valid Unicode")]
+    Unicode,
+    /// The value is of another kind than the caller can use.
+    #[error("expected {expected}, found {found}")]
+    Kind {
+        /// What was asked for.
+        expected: Kind,
+        /// What stands there.
+        found: Kind,
+    },
+    /// The value is nested deeper than this program goes.
+    #[error("nested deeper than {0} levels")]
+    Depth(usize),
+}
+
+/// The kinds of JSON values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// An object.
+    Object,
+    /// An array.
+    Array,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Null => "null",
+            Self::Bool => "a boolean",
+            Self::Number => "a number",
+            Self::String => "a string",
+            Self::Object => "an object",
+            Self::Array => "an array",
+        })
+    }
+}
+
+/// A JSON value as it stands in its document.
+///
+/// Two of them are not `==`: whether `1` and `1.0` are the same is the business of
+/// [`equal`](super::value::equal).
+#[derive(Clone, Copy)]
+pub struct Raw<'a>(&'a str);
+
+/// A member of an object: its decoded name and its value.
+pub type Member<'a> = (Cow<'a, str>, Raw<'a>);
+
+impl<'a> From<&'a RawValue> for Raw<'a> {
+    fn from(value: &'a RawValue) -> Self {
+        Self(value.get().trim_matches(JSON_SPACE))
+    }
+}
+
+impl fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+const JSON_SPACE: [char; 4] = [' ', '\n', '\r', '\t'];
+
+impl<'a> Raw<'a> {
+    /// Checks a text and takes it as one value.
+    pub fn parse(text: &'a str) -> Result<Self, RawError> {
+        serde_json::from_str::<&RawValue>(text).map(Self::from).map_err(|_| RawError::Syntax)
+    }
+
+    /// The text of the value, without surrounding white space.
+    #[must_use]
+    pub fn text(self) -> &'a str {
+        self.0
+    }
+
+    /// The kind of the value, from its first byte.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self.0.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// Whether this is an object without members or an array without items.
+    #[must_use]
+    pub fn is_empty_container(self) -> bool {
+        let bytes = self.0.as_bytes();
+        match (bytes.first(), bytes.last()) {
+            (Some(b'{' | b'['), Some(_)) => scan::space_end(bytes, 1) + 1 == bytes.len(),
+            _ => false,
+        }
+    }
+
+    /// The members of an object, sorted by name.
+    pub fn members(self) -> Result<Vec<Member<'a>>, RawError> {
+        let mut members = Vec::new();
+        let mut sorted = true;
+        self.each_member(|name, value| {
+            let name = decode(name)?;
+            sorted = sorted && members.last().is_none_or(|(last, _): &Member<'_>| *last < name);
+            members.push((name, value));
+            Ok(())
+        })?;
+        // The API server writes custom resources sorted; only struct-typed kinds come otherwise.
+        if !sorted {
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            let twice = members.iter().zip(members.iter().skip(1)).find(|(a, b)| a.0 == b.0);
+            if let Some(((name, _), _)) = twice {
+                return Err(RawError::DuplicateName(name.clone().into_owned()));
+            }
+        }
+        Ok(members)
+    }
+
+    /// The value of one member of an object; `None` if it has no such member.
+    pub fn get(self, name: &str) -> Result<Option<Raw<'a>>, RawError> {
+        let mut found = None;
+        self.each_member(|quoted, value| {
+            if decode(quoted)? == name && found.replace(value).is_some() {
+                return Err(RawError::DuplicateName(name.to_owned()));
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The values of some members of an object: `slot` says where a name belongs.
+    pub(super) fn pick(
+        self,
+        slots: usize,
+        slot: impl Fn(&str) -> Option<usize>,
+    ) -> Result<Vec<Option<Raw<'a>>>, RawError> {
+        let mut picked = vec![None; slots];
+        self.each_member(|quoted, value| {
+            let name = decode(quoted)?;
+            match slot(&name).and_then(|slot| picked.get_mut(slot)) {
+                Some(place @ None) => *place = Some(value),
+                Some(Some(_)) => return Err(RawError::DuplicateName(name.into_owned())),
+                None => {}
+            }
+            Ok(())
+        })?;
+        Ok(picked)
+    }
+
+    /// The items of an array, in order.
+    pub fn items(self) -> Result<Vec<Raw<'a>>, RawError> {
+        self.expect(Kind::Array)?;
+        let bytes = self.0.as_bytes();
+        let mut items = Vec::new();
+        let mut at = scan::space_end(bytes, 1);
+        if bytes.get(at) == Some(&b']') {
+            return Ok(items);
+        }
+        loop {
+            let (item, end) = self.value_at(at)?;
+            items.push(item);
+            let Some(next) = next_entry(bytes, end, b']')? else { return Ok(items) };
+            at = next;
+        }
+    }
+
+    /// The decoded value of a string.
+    pub fn string(self) -> Result<Cow<'a, str>, RawError> {
+        self.expect(Kind::String)?;
+        decode(self.0)
+    }
+
+    /// Calls `visit` with the quoted name and the value of each member, in order.
+    fn each_member(
+        self,
+        mut visit: impl FnMut(&'a str, Raw<'a>) -> Result<(), RawError>,
+    ) -> Result<(), RawError> {
+        self.expect(Kind::Object)?;
+        let bytes = self.0.as_bytes();
+        let mut at = scan::space_end(bytes, 1);
+        if bytes.get(at) == Some(&b'}') {
+            return Ok(());
+        }
+        loop {
+            let (name, end) = self.value_at(at)?;
+            name.expect(Kind::String)?;
+            let colon = scan::space_end(bytes, end);
+            if bytes.get(colon) != Some(&b':') {
+                return Err(RawError::Syntax);
+            }
+            let (value, end) = self.value_at(scan::space_end(bytes, colon + 1))?;
+            visit(name.0, value)?;
+            let Some(next) = next_entry(bytes, end, b'}')? else { return Ok(()) };
+            at = next;
+        }
+    }
+
+    /// The value that begins at byte `at`, and where it ends.
+    fn value_at(self, at: usize) -> Result<(Raw<'a>, usize), RawError> {
+        let end = scan::value_end(self.0.as_bytes(), at).ok_or(RawError::Syntax)?;
+        let text = self.0.get(at..end).filter(|text| !text.is_empty()).ok_or(RawError::Syntax)?;
+        Ok((Raw(text), end))
+    }
+
+    fn expect(self, expected: Kind) -> Result<(), RawError> {
+        let found = self.kind();
+        if found == expected { Ok(()) } else { Err(RawError::Kind { expected, found }) }
+    }
+}
+
+/// Where the next entry of a container begins, or `None` if `close` follows.
+fn next_entry(bytes: &[u8], end: usize, close: u8) -> Result<Option<usize>, RawError> {
+    let at = scan::space_end(bytes, end);
+    match bytes.get(at) {
+        Some(b',') => Ok(Some(scan::space_end(bytes, at + 1))),
+        Some(byte) if *byte == close => Ok(None),
+        _ => Err(RawError::Syntax),
+    }
+}
+
+/// The value of a quoted string; borrowed unless it has escapes.
+fn decode(quoted: &str) -> Result<Cow<'_, str>, RawError> {
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).ok_or(RawError::Syntax)?;
+    if inner.as_bytes().contains(&b'\\') {
+        return serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| RawError::Unicode);
+    }
+    Ok(Cow::Borrowed(inner))
+}
+
+#[cfg(test)]
+mod tests;

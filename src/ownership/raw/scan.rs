@@ -1,0 +1,258 @@
+//! Finding where a JSON value ends, without looking at what is in it.
+//!
+//! In: the bytes of a text that is known to be valid JSON, and a position. Out:
+//! the position after the value there. `None` means that the text ends too early,
+//! which valid JSON never does; no input makes this module panic. It must not
+//! judge values: numbers, escapes and literals are only stepped over.
+//!
+//! The difference of two objects is mostly the work of skipping what did not
+//! change, so this is the hot loop. Containers are read in blocks of 64 bytes that
+//! become bit masks (quotes, backslashes, brackets), eight bytes to a word, in
+//! plain integer arithmetic: no `unsafe`, no instruction set assumed.
+
+/// A byte in every position of a word.
+const ONES: u64 = 0x0101_0101_0101_0101;
+/// The upper bit of every byte of a word.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+/// Bytes of one block.
+const BLOCK: usize = 64;
+/// Most containers are shorter than this: below it, building masks costs more than it saves.
+const SHORT: usize = 48;
+
+/// The first position at or after `at` that is not JSON white space.
+pub(super) fn space_end(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The position after the value that begins at `at`.
+pub(super) fn value_end(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => string_end(text, at + 1),
+        b'{' | b'[' => container_end(text, at),
+        _ => Some(word_end(text, at)),
+    }
+}
+
+/// The position after the closing quote of a string whose opening quote is before `at`.
+pub(super) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        while let Some(word) = word_at(text, at) {
+            let found = equal_bytes(word, b'"') | equal_bytes(word, b'\\');
+            if found != 0 {
+                at += found.trailing_zeros() as usize / 8;
+                break;
+            }
+            at += 8;
+        }
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// The end of a number, `true`, `false` or `null`.
+fn word_end(text: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = text.get(at) {
+        if matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// The position after the bracket that closes the container opened at `at`.
+fn container_end(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_u32;
+    let short = at.saturating_add(SHORT);
+    while at < short {
+        match text.get(at)? {
+            b'"' => at = string_end(text, at + 1)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth -= 1;
+                at += 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    long_container_end(text, at, depth)
+}
+
+/// As [`container_end`], from inside: `at` is outside a string, `depth` containers are open.
+fn long_container_end(text: &[u8], mut at: usize, mut depth: u32) -> Option<usize> {
+    let mut carry = Carry::default();
+    loop {
+        let rest = text.get(at..)?;
+        let Some(block) = rest.first_chunk::<BLOCK>() else {
+            // The tail, padded with spaces, which mean nothing here.
+            let mut tail = [b' '; BLOCK];
+            tail.get_mut(..rest.len())?.copy_from_slice(rest);
+            return block_end(&tail, &mut carry, &mut depth).map(|end| at + end);
+        };
+        if let Some(end) = block_end(block, &mut carry, &mut depth) {
+            return Some(at + end);
+        }
+        at += BLOCK;
+    }
+}
+
+/// What one block passes on to the next.
+#[derive(Default)]
+struct Carry {
+    /// All ones inside a string, else zero.
+    in_string: u64,
+    /// One if the next byte is escaped.
+    escaped: u64,
+}
+
+/// The position after the last closing bracket, if it is in this block; otherwise updates `depth`.
+fn block_end(block: &[u8; BLOCK], carry: &mut Carry, depth: &mut u32) -> Option<usize> {
+    let (mut quotes, mut slashes, mut opens, mut closes) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (words, _) = block.as_chunks::<8>();
+    for (index, bytes) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*bytes);
+        // `[` and `{`, `]` and `}` differ in one bit, and no other byte becomes either by setting it.
+        let folded = word | (ONES * 0x20);
+        let shift = index * 8;
+        quotes |= gather(equal_bytes(word, b'"')) << shift;
+        slashes |= gather(equal_bytes(word, b'\\')) << shift;
+        opens |= gather(equal_bytes(folded, b'{')) << shift;
+        closes |= gather(equal_bytes(folded, b'}')) << shift;
+    }
+    quotes &= !escaped_bytes(slashes, &mut carry.escaped);
+    let strings = running_parity(quotes) ^ carry.in_string;
+    carry.in_string = if strings >> 63 == 1 { u64::MAX } else { 0 };
+    opens &= !strings;
+    closes &= !strings;
+    if closes.count_ones() < *depth {
+        *depth = *depth + opens.count_ones() - closes.count_ones();
+        return None;
+    }
+    let mut brackets = opens | closes;
+    while brackets != 0 {
+        let lowest = brackets & brackets.wrapping_neg();
+        brackets ^= lowest;
+        if opens & lowest != 0 {
+            *depth += 1;
+        } else {
+            *depth -= 1;
+            if *depth == 0 {
+                return Some(lowest.trailing_zeros() as usize + 1);
+            }
+        }
+    }
+    None
+}
+
+/// The bytes that a backslash before them escapes. Runs of backslashes pair up from their start.
+fn escaped_bytes(slashes: u64, carry: &mut u64) -> u64 {
+    if slashes == 0 {
+        return std::mem::take(carry);
+    }
+    const EVEN: u64 = 0x5555_5555_5555_5555;
+    let slashes = slashes & !*carry;
+    let follows = slashes << 1 | *carry;
+    let odd_starts = slashes & !EVEN & !follows;
+    let (even_runs, overflow) = odd_starts.overflowing_add(slashes);
+    *carry = u64::from(overflow);
+    (EVEN ^ (even_runs << 1)) & follows
+}
+
+/// Bit n is the parity of bits 0 to n.
+fn running_parity(mut bits: u64) -> u64 {
+    bits ^= bits << 1;
+    bits ^= bits << 2;
+    bits ^= bits << 4;
+    bits ^= bits << 8;
+    bits ^= bits << 16;
+    bits ^ (bits << 32)
+}
+
+/// The upper bit of each byte of `word` that equals `byte`.
+fn equal_bytes(word: u64, byte: u8) -> u64 {
+    let other = word ^ (ONES * u64::from(byte));
+    !(((other & !HIGH) + !HIGH) | other) & HIGH
+}
+
+/// Packs the upper bits of eight bytes into the lowest eight bits.
+fn gather(high_bits: u64) -> u64 {
+    (high_bits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+fn word_at(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The obvious scanner, one byte at a time.
+    fn naive_end(text: &[u8]) -> Option<usize> {
+        let (mut depth, mut quoted, mut escaped) = (0, false, false);
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if quoted => escaped = true,
+                b'"' => quoted = !quoted,
+                _ if quoted => {}
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_of_brackets_quotes_and_backslashes_ends_where_the_obvious_scanner_says(
+            body in r#"([\[\]{}a]|"([a{}\[\]]|\\["\\a]){0,40}"){0,80}"#,
+            tail in r#"[\]}, a]{0,9}"#,
+        ) {
+            let text = format!("{{{body}}}{tail}");
+            prop_assert_eq!(container_end(text.as_bytes(), 0), naive_end(text.as_bytes()));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..310_usize) {
+            let _ = value_end(&bytes, at);
+            let _ = string_end(&bytes, at);
+        }
+    }
+
+    #[test]
+    fn a_string_ends_at_its_first_unescaped_quote() {
+        for text in [r#"a" b"#, r#"\"" b"#, r#"\\\\" b"#, r#"0123456789\"0123456789\\" b"#] {
+            assert_eq!(string_end(text.as_bytes(), 0), Some(text.len() - 2), "{text}");
+        }
+        assert_eq!(string_end(b"no end", 0), None);
+        assert_eq!(string_end(b"no end\\", 0), None);
+    }
+
+    #[test]
+    fn bits_are_gathered_in_byte_order() {
+        for index in 0..8 {
+            assert_eq!(gather(0x80 << (8 * index)), 1 << index);
+        }
+        assert_eq!(gather(HIGH), 0xff);
+    }
+}

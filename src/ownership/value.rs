@@ -1,0 +1,199 @@
+//! Values: when two are the same, and what stands at a path.
+//!
+//! In: borrowed JSON. Out: equality as the API server sees it (member order is
+//! free, numbers are compared by value, everything else exactly), and the value
+//! below a path. It must not know policies: looser comparisons that a policy may ask
+//! for are built on top.
+
+use std::sync::Arc;
+
+use super::element::{Element, Scalar};
+use super::raw::{Kind, Member, Raw, RawError};
+use super::schema::{ListKey, ListShape, SchemaNode};
+
+/// Values nested deeper than this are not judged, which is an error and never "equal".
+///
+/// Recursion that deep must fit the stack of a worker thread (2 MiB); the API
+/// server itself stops at 10,000.
+pub const MAX_DEPTH: usize = 1024;
+
+/// Whether two values are the same.
+pub fn equal(a: Raw<'_>, b: Raw<'_>) -> Result<bool, RawError> {
+    equal_below(a, b, 0)
+}
+
+fn equal_below(a: Raw<'_>, b: Raw<'_>, depth: usize) -> Result<bool, RawError> {
+    if a.text() == b.text() {
+        return Ok(true);
+    }
+    if depth > MAX_DEPTH {
+        return Err(RawError::Depth(MAX_DEPTH));
+    }
+    if a.kind() != b.kind() {
+        return Ok(false);
+    }
+    match a.kind() {
+        Kind::Null | Kind::Bool => Ok(false),
+        Kind::Number => Ok(same_number(a.text(), b.text())),
+        Kind::String => Ok(a.string()? == b.string()?),
+        Kind::Array => equal_items(&a.items()?, &b.items()?, depth),
+        Kind::Object => equal_members(&a.members()?, &b.members()?, depth),
+    }
+}
+
+fn equal_items(a: &[Raw<'_>], b: &[Raw<'_>], depth: usize) -> Result<bool, RawError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for (a, b) in a.iter().zip(b) {
+        if !equal_below(*a, *b, depth + 1)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn equal_members(a: &[Member<'_>], b: &[Member<'_>], depth: usize) -> Result<bool, RawError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for ((a_name, a), (b_name, b)) in a.iter().zip(b) {
+        if a_name != b_name || !equal_below(*a, *b, depth + 1)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two JSON numbers have the same value. Digits are compared, not floats:
+/// 2^64 and 2^64+1 differ, 1 and 1.0 and 10e-1 do not.
+#[must_use]
+pub fn same_number(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    match (Decimal::read(a), Decimal::read(b)) {
+        (Some(a), Some(b)) => a.same(&b),
+        _ => false,
+    }
+}
+
+/// A decimal number: the digits of `whole` and `part` times ten to the `exponent`,
+/// without zeros at either end. Zero has no digits.
+struct Decimal<'a> {
+    negative: bool,
+    whole: &'a str,
+    part: &'a str,
+    exponent: i64,
+}
+
+impl<'a> Decimal<'a> {
+    /// `None` for an exponent that no machine number can have.
+    fn read(text: &'a str) -> Option<Self> {
+        let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i64 = exponent.parse().ok()?;
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        let part = part.trim_end_matches('0');
+        let mut exponent = exponent.checked_sub(i64::try_from(part.len()).ok()?)?;
+        let mut kept = whole;
+        if part.is_empty() {
+            kept = whole.trim_end_matches('0');
+            exponent = exponent.checked_add(i64::try_from(whole.len() - kept.len()).ok()?)?;
+        }
+        let whole = kept.trim_start_matches('0');
+        let part = if whole.is_empty() { part.trim_start_matches('0') } else { part };
+        Some(Self { negative, whole, part, exponent })
+    }
+
+    fn is_zero(&self) -> bool {
+        self.whole.is_empty() && self.part.is_empty()
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        if self.is_zero() || other.is_zero() {
+            return self.is_zero() && other.is_zero();
+        }
+        self.negative == other.negative && self.exponent == other.exponent && self.digits().eq(other.digits())
+    }
+
+    fn digits(&self) -> impl Iterator<Item = u8> {
+        self.whole.bytes().chain(self.part.bytes())
+    }
+}
+
+/// The value at a path below `raw`, whose schema node is `node`; `None` if there is none.
+///
+/// Of several items with the same key the first is taken. Key elements that name
+/// keys which the schema does not know are looked for as they are, so that paths
+/// into lists without a schema work.
+pub fn at<'a>(raw: Raw<'a>, path: &[Element], node: &SchemaNode) -> Result<Option<Raw<'a>>, RawError> {
+    let (mut raw, mut node) = (raw, node);
+    for element in path {
+        let found = match element {
+            Element::Field(name) if raw.kind() == Kind::Object => raw.get(name)?,
+            Element::Index(index) if raw.kind() == Kind::Array => {
+                raw.items()?.get(usize::try_from(*index).unwrap_or(usize::MAX)).copied()
+            }
+            Element::Key(_) | Element::Value(_) if raw.kind() == Kind::Array => {
+                let shape = node.list().map(|list| list.shape());
+                item_of(raw, element, shape)?
+            }
+            _ => None,
+        };
+        let Some(found) = found else { return Ok(None) };
+        raw = found;
+        node = node.child(element).unwrap_or_else(|| SchemaNode::deduced());
+    }
+    Ok(Some(raw))
+}
+
+fn item_of<'a>(
+    list: Raw<'a>,
+    element: &Element,
+    shape: Option<&ListShape>,
+) -> Result<Option<Raw<'a>>, RawError> {
+    for item in list.items()? {
+        let is_it = match element {
+            Element::Value(wanted) => Scalar::parse(item.text()).is_some_and(|scalar| scalar == *wanted),
+            Element::Key(wanted) if item.kind() == Kind::Object => has_key(item, wanted, shape)?,
+            _ => false,
+        };
+        if is_it {
+            return Ok(Some(item));
+        }
+    }
+    Ok(None)
+}
+
+fn has_key(
+    item: Raw<'_>,
+    wanted: &[(Arc<str>, Scalar)],
+    shape: Option<&ListShape>,
+) -> Result<bool, RawError> {
+    for (name, scalar) in wanted {
+        if key_field(item, name, shape)?.as_ref() != Some(scalar) {
+            return Ok(false);
+        }
+    }
+    // A key that the element leaves out is one that the item must not have either.
+    let Some(ListShape::Keyed(keys)) = shape else { return Ok(true) };
+    for key in keys.iter().filter(|key| !wanted.iter().any(|(name, _)| *name == key.name)) {
+        if key_field(item, &key.name, shape)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// One key field of an item, or its default.
+fn key_field(item: Raw<'_>, name: &str, shape: Option<&ListShape>) -> Result<Option<Scalar>, RawError> {
+    if let Some(value) = item.get(name)? {
+        return Ok(Scalar::parse(value.text()));
+    }
+    let Some(ListShape::Keyed(keys)) = shape else { return Ok(None) };
+    Ok(keys.iter().find(|key: &&ListKey| *key.name == *name).and_then(|key| key.default.clone()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! `/scale`: two small objects that hide most of what matters.
+
+use fieldkeeper::ownership::decide::Decision;
+use fieldkeeper::ownership::verdict::Reason;
+use serde_json::{Value, json};
+
+use super::{NODEPOOLS, Request, pool, refused, target, with};
+
+const AUTOSCALER: &str = "fieldkeeper-system/autoscaler";
+
+#[test]
+fn the_count_is_the_field_that_the_scale_path_names() {
+    let target = target(&[NODEPOOLS]);
+    let verdict = Request::scale(Some(5), Some(7)).with_parent(&pool()).by("mallory").judge(&target);
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    let verdict = Request::scale(Some(5), Some(7)).with_parent(&pool()).by(AUTOSCALER).judge(&target);
+    assert_eq!(refused(&verdict), [""; 0]);
+}
+
+#[test]
+fn a_condition_on_the_count_asks_for_the_parent() {
+    let decision = Request::scale(Some(5), Some(7)).by(AUTOSCALER).decide(&target(&[NODEPOOLS]));
+    assert_eq!(decision, Decision::NeedsParent);
+}
+
+#[test]
+fn zero_on_a_pool_without_a_count_is_a_write_although_the_review_shows_none() {
+    let target = target(&[NODEPOOLS]);
+    let unset = with(pool(), "/spec/targetNodes", Value::Null);
+    let request = || Request::scale(None, None).by("mallory");
+    assert_eq!(request().decide(&target), Decision::NeedsParent);
+    assert_eq!(refused(&request().with_parent(&unset).judge(&target)), [".spec.targetNodes"]);
+    let zero = with(pool(), "/spec/targetNodes", json!(0));
+    assert_eq!(request().with_parent(&zero).judge(&target).findings, []);
+}
+
+#[test]
+fn an_equal_count_under_a_field_manager_holds_the_field_beside_its_owner() {
+    let target = target(&[NODEPOOLS]);
+    let request = || Request::scale(Some(5), Some(5)).with_parent(&pool()).by("mallory");
+    assert_eq!(request().judge(&target).findings, []);
+    let verdict = request().under("kubectl").judge(&target);
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    assert_eq!(verdict.findings[0].reason, Reason::CoOwnership);
+}
