@@ -11,9 +11,11 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod compile;
 mod control_plane;
 mod crd_rules;
 mod crds;
 mod decisions;
+mod layers;
 mod left_behind;
 mod webhook_endpoint;
