@@ -9,7 +9,7 @@
 mod harness;
 
 use anyhow::{Result, bail};
-use harness::{ControlPlane, Expect, Options, Tour};
+use harness::{ControlPlane, Expect, Options, Tour, print};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -20,25 +20,30 @@ async fn main() -> Result<()> {
             _ => bail!("usage: playground [--once]"),
         }
     }
-    // Ctrl-C in the middle of the tour ends it in the same orderly way.
     tokio::select! {
         result = play(once) => result,
-        _ = tokio::signal::ctrl_c() => Ok(()),
+        // The control plane is gone by now. Returning would wait for a build that may be running.
+        _ = tokio::signal::ctrl_c() => std::process::exit(if once { 130 } else { 0 }),
     }
 }
 
 async fn play(once: bool) -> Result<()> {
     let start = std::time::Instant::now();
     let plane = ControlPlane::start(Options::full()).await?;
-    println!("The control plane is ready after {:.1} s: {}", start.elapsed().as_secs_f64(), plane.url());
+    print(&format!(
+        "The control plane is ready after {:.1} s: {}\n",
+        start.elapsed().as_secs_f64(),
+        plane.url()
+    ))?;
     tour(&plane).await?;
     if once {
         return Ok(());
     }
-    println!("\nGo on by hand:\n");
-    println!("export KUBECONFIG={}", plane.admin_kubeconfig().display());
-    println!("alias kubectl={}", plane.kubectl_path().display());
-    println!("\nCtrl-C ends everything and removes it.");
+    print(&format!(
+        "\nGo on by hand:\n\nexport KUBECONFIG={}\nalias kubectl={}\n\nCtrl-C ends everything and removes it.\n",
+        plane.admin_kubeconfig().display(),
+        plane.kubectl_path().display()
+    ))?;
     std::future::pending().await
 }
 

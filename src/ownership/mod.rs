@@ -4,6 +4,7 @@
 //! number or logs.
 
 mod claimed;
+pub mod compare;
 pub mod condition;
 pub mod decide;
 pub mod diff;

@@ -76,7 +76,7 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>) -> Origin {
         is_reviewed_version(scope.target, &entry.api_version)
             && entry.set().is_ok_and(|set| !holds(&set, path))
     };
-    if live && candidates.all(|entry| innocent(entry)) { Origin::Mutator } else { Origin::Request }
+    if live && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
 }
 
 /// Whether a set holds the path, or anything that it could be part of or contain.

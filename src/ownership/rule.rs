@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::compare::Compare;
 use super::condition::Expr;
 use super::facts::Requester;
 use super::pattern::Pattern;
@@ -122,6 +123,8 @@ pub struct Claim {
     /// The only mutating webhooks and policies that may change it on its way; empty: any that is
     /// proven to be one.
     pub mutators: Vec<Mutator>,
+    /// When two values are the same.
+    pub compare: Compare,
 }
 
 /// A mutating webhook or policy that may change a claimed field.

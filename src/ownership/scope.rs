@@ -142,6 +142,11 @@ impl<'p, 'f> Scope<'p, 'f> {
         match judgement {
             Judgement::Owned { .. } => None,
             Judgement::Refused { mode, why, claims, .. } => {
+                // A parent's change is judged part by part, so only leaves are compared.
+                if claims.iter().all(|claim| claim.compare.same(change.old, change.new)) {
+                    notes.push(format!("{}: the same value, written differently", change.path));
+                    return None;
+                }
                 let origin = mutation::origin(self, change, &claims, active);
                 if origin == Origin::Mutator {
                     notes.push(format!("{}: changed by a mutating webhook or policy", change.path));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::error::{CompileError, CompileErrors};
 use super::when;
 use crate::api::field_policy::{self as api, FieldPolicySpec};
+use crate::ownership::compare::Compare;
 use crate::ownership::element::Element;
 use crate::ownership::pattern::{Pattern, Step};
 use crate::ownership::rule::{
@@ -124,12 +125,6 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
         if !owner.former_field_managers.is_empty() {
             refuse(format!("spec.owners[{}].formerFieldManagers", owner.name), "formerFieldManagers");
         }
-        for (position, field) in owner.fields.iter().enumerate() {
-            let at = |name: &str| format!("spec.owners[{}].fields[{position}].{name}", owner.name);
-            if field.compare != api::Compare::Exact {
-                refuse(at("compare"), "compare other than Exact");
-            }
-        }
     }
     errors
 }
@@ -185,6 +180,12 @@ fn claim(
             instead: field.instead.as_deref().map(Arc::from),
             sensitive: field.sensitive,
             mutators,
+            compare: match field.compare {
+                api::Compare::Exact => Compare::Exact,
+                api::Compare::Quantity => Compare::Quantity,
+                api::Compare::Duration => Compare::Duration,
+                api::Compare::EmptyIsAbsent => Compare::EmptyIsAbsent,
+            },
         }),
         _ => Err(errors),
     }

@@ -39,6 +39,6 @@ pub use kubectl::Output;
 pub use pki::{Authority, KeyPairFiles};
 pub use process::{Process, Signal};
 pub use program::fieldkeeper;
-pub use tour::{Expect, Tour};
-pub use wait::{eventually, free_ports};
+pub use tour::{Expect, Tour, print};
+pub use wait::{eventually, free_ports, get};
 pub use webhook::{NAMESPACE, WebhookEndpoint};
