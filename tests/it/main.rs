@@ -5,6 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    unreachable_pub,
     reason = "helpers of tests may stop at the first thing that is not as they say, like the tests themselves"
 )]
 
