@@ -273,4 +273,4 @@ fn decode(quoted: &str) -> Result<Cow<'_, str>, RawError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::ownership) mod tests;

@@ -100,10 +100,7 @@ fn preserving_unknown_fields_is_inherited_but_declared_fields_keep_their_topolog
     let old_style = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": {"type": "string"}}}}});
     assert_eq!(shape(&Schema::from_crd(&old_style).unwrap(), "spec.b"), "none");
-    assert_eq!(
-        shape(&Schema::from_crd_preserving(&old_style).unwrap(), "spec.b"),
-        "scalar|atomic list|map"
-    );
+    assert_eq!(shape(&Schema::from_crd_preserving(&old_style).unwrap(), "spec.b"), "scalar|atomic list|map");
 }
 
 #[test]
@@ -253,7 +250,10 @@ fn a_lookup_says_how_far_the_schema_knows_a_path() {
     ));
     let found = schema.lookup([e(&spec), e(&taints), e(&partial), e(&value)]);
     assert_eq!(found.partial, [(2, vec![Arc::from("key")])]);
-    assert!(schema.lookup([e(&spec), e(&taints), e(&key(&["key"]))]).partial.is_empty(), "effect has a default");
+    assert!(
+        schema.lookup([e(&spec), e(&taints), e(&key(&["key"]))]).partial.is_empty(),
+        "effect has a default"
+    );
 }
 
 #[test]
