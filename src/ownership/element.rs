@@ -355,8 +355,9 @@ pub(super) fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Resul
 /// Control characters, line separators, bidirectional controls and invisible
 /// characters. All lie below U+10000, so that one `\u` escape is enough.
 fn hides_text(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    let hidden =
+        matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    hidden || c.is_control() || matches!(c, '\u{2028}'..='\u{202e}')
 }
 
 #[cfg(test)]

@@ -5,7 +5,11 @@
 
 pub mod diff;
 pub mod element;
+pub mod entry;
+pub mod fieldsv1;
 pub mod path;
+pub mod pattern;
 pub mod raw;
 pub mod schema;
+pub mod set;
 pub mod value;
