@@ -1,6 +1,6 @@
 //! Borrowed reading of JSON, one level at a time.
 //!
-//! In: a text that serde_json has accepted once. Out: the kind of a value, the
+//! In: a text that `serde_json` has accepted once. Out: the kind of a value, the
 //! members of an object, the items of an array, as slices of that same text.
 //! Nothing below the asked level is looked at, so reading along one changed path
 //! costs little more than skipping over the rest. Whoever descends many levels takes

@@ -145,7 +145,7 @@ pub fn at<'a>(raw: Raw<'a>, path: &[Element], node: &SchemaNode) -> Result<Optio
                 raw.items()?.get(usize::try_from(*index).unwrap_or(usize::MAX)).copied()
             }
             Element::Key(_) | Element::Value(_) if raw.kind() == Kind::Array => {
-                let shape = node.list().map(|list| list.shape());
+                let shape = node.list().map(super::schema::ListNode::shape);
                 item_of(raw, element, shape)?
             }
             _ => None,

@@ -92,7 +92,7 @@ impl<'a, 'r> Walker<'a, 'r> {
             let node = map.and_then(|map| map.field(&name)).unwrap_or_else(|| SchemaNode::deduced());
             self.path.push(element_of(&name, map));
             if self.path.len() == 1 && name == METADATA {
-                let sides = (self.map_or_nothing(old)?, self.map_or_nothing(new)?);
+                let sides = (map_or_nothing(old)?, map_or_nothing(new)?);
                 self.top(sides, node.map())?;
             } else {
                 let trees = (self.tree(old)?, self.tree(new)?);
@@ -105,14 +105,6 @@ impl<'a, 'r> Walker<'a, 'r> {
 
     fn tree(&self, side: Option<Raw<'a>>) -> Result<Option<Tree<'a>>, DiffError> {
         side.map(Tree::new).transpose().map_err(|error| self.json(error))
-    }
-
-    fn map_or_nothing(&self, side: Option<Raw<'a>>) -> Result<Option<Raw<'a>>, DiffError> {
-        match side.map(|raw| (raw, raw.kind())) {
-            None | Some((_, Kind::Null)) => Ok(None),
-            Some((raw, Kind::Object)) => Ok(Some(raw)),
-            Some((_, kind)) => Err(DiffError::NotAnObject(kind)),
-        }
     }
 
     /// Compares what stands at the current path.
@@ -293,11 +285,9 @@ impl Form {
     /// fits none is compared as a leaf, which the API server's validation precludes.
     fn of(side: Option<Node<'_, '_>>, node: &SchemaNode) -> Self {
         match side.map(|side| side.raw.kind()) {
-            Some(Kind::Object) if node.map().is_some() => Self::Map,
-            Some(Kind::Array) if node.list().is_some() => Self::List,
             // `null` takes the form that the node has.
-            Some(Kind::Null) if node.map().is_some() => Self::Map,
-            Some(Kind::Null) if node.list().is_some() => Self::List,
+            Some(Kind::Object | Kind::Null) if node.map().is_some() => Self::Map,
+            Some(Kind::Array | Kind::Null) if node.list().is_some() => Self::List,
             _ => Self::Scalar,
         }
     }
@@ -325,6 +315,15 @@ fn zip<'a, V>(
             (None, None) => None,
         }
     })
+}
+
+/// Metadata, which is an object if it is there.
+fn map_or_nothing(side: Option<Raw<'_>>) -> Result<Option<Raw<'_>>, DiffError> {
+    match side.map(|raw| (raw, raw.kind())) {
+        None | Some((_, Kind::Null)) => Ok(None),
+        Some((raw, Kind::Object)) => Ok(Some(raw)),
+        Some((_, kind)) => Err(DiffError::NotAnObject(kind)),
+    }
 }
 
 /// The element of a member, sharing the name with the schema if it can.

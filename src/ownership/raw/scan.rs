@@ -14,6 +14,8 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The upper bit of every byte of a word.
 const HIGH: u64 = 0x8080_8080_8080_8080;
+/// Every second bit, from the lowest on.
+const EVEN: u64 = 0x5555_5555_5555_5555;
 /// Bytes of one block.
 const BLOCK: usize = 64;
 /// Most containers are shorter than this: below it, building masks costs more than it saves.
@@ -187,7 +189,6 @@ fn escaped_bytes(slashes: u64, carry: &mut u64) -> u64 {
     if slashes == 0 {
         return std::mem::take(carry);
     }
-    const EVEN: u64 = 0x5555_5555_5555_5555;
     let slashes = slashes & !*carry;
     let follows = slashes << 1 | *carry;
     let odd_starts = slashes & !EVEN & !follows;
@@ -252,7 +253,7 @@ mod tests {
         #[test]
         fn any_text_of_brackets_quotes_and_backslashes_ends_where_the_obvious_scanner_says(
             body in r#"([\[\]{}a]|"([a{}\[\]]|\\["\\a]){0,40}"){0,80}"#,
-            tail in r#"[\]}, a]{0,9}"#,
+            tail in r"[\]}, a]{0,9}",
         ) {
             let text = format!("{{{body}}}{tail}");
             prop_assert_eq!(container_end(text.as_bytes(), 0), naive_end(text.as_bytes()));

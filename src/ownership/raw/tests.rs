@@ -101,7 +101,7 @@ pub(in crate::ownership) fn any_json() -> impl Strategy<Value = String> {
         .prop_map(|(value, pretty)| if pretty { format!("{value:#}") } else { value.to_string() })
 }
 
-/// Reads level by level what serde_json reads at once.
+/// Reads level by level what `serde_json` reads at once.
 fn rebuild(raw: Raw<'_>) -> Value {
     match raw.kind() {
         Kind::Object => {

@@ -66,7 +66,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-impl<'a, 't> Node<'a, 't> {
+impl<'a> Node<'a, '_> {
     /// The members of an object, sorted by name.
     pub(in crate::ownership) fn members(self) -> Result<Vec<(Cow<'a, str>, Self)>, RawError> {
         sorted_members(self.raw, self.reader())

@@ -2,7 +2,7 @@ use super::*;
 use crate::ownership::path::Path;
 use serde_json::{Value, json};
 
-fn crd(spec: Value) -> Schema {
+fn crd(spec: &Value) -> Schema {
     Schema::from_crd(&json!({"type": "object", "properties": {"spec": spec}})).unwrap()
 }
 
@@ -50,7 +50,7 @@ fn every_kind_of_node_gets_its_topology() {
     let text = json!({"type": "string"});
     let item = json!({"type": "object", "properties": {
         "key": text, "effect": {"type": "string", "default": "NoSchedule"}}});
-    let schema = crd(json!({"type": "object", "properties": {
+    let schema = crd(&json!({"type": "object", "properties": {
         "plain": {"type": "array", "items": text},
         "declared": {"type": "array", "items": text, "x-kubernetes-list-type": "atomic"},
         "set": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
@@ -90,7 +90,7 @@ fn every_kind_of_node_gets_its_topology() {
 
 #[test]
 fn preserving_unknown_fields_is_inherited_but_declared_fields_keep_their_topology() {
-    let schema = crd(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+    let schema = crd(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
         "inner": {"type": "object", "properties": {
             "ports": {"type": "array", "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["port"],
@@ -215,7 +215,7 @@ fn lookup(schema: &Schema, steps: &[Step<'_>]) -> (usize, Option<Problem>, Optio
 #[test]
 fn a_lookup_says_how_far_the_schema_knows_a_path() {
     let text = json!({"type": "string"});
-    let schema = crd(json!({"type": "object", "properties": {
+    let schema = crd(&json!({"type": "object", "properties": {
         "size": text,
         "set": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
         "plain": {"type": "array", "items": {"type": "object", "properties": {"a": text}}},
@@ -258,7 +258,7 @@ fn a_lookup_says_how_far_the_schema_knows_a_path() {
 
 #[test]
 fn a_default_is_found_at_its_field_and_inside_the_default_of_a_field_above() {
-    let schema = crd(json!({"type": "object", "default": {"mode": "Auto"}, "properties": {
+    let schema = crd(&json!({"type": "object", "default": {"mode": "Auto"}, "properties": {
         "size": {"type": "integer", "default": 3},
         "mode": {"type": "string", "default": "Manual"}}}));
     let is = |name: &str, value: &str| {
