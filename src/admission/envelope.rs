@@ -11,13 +11,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use super::head::head;
+use super::strict::{Object, distinct};
 
 use crate::ownership::facts::{Operation, Requester};
 
@@ -167,37 +165,6 @@ pub struct GroupVersionResource<'a> {
     pub resource: Cow<'a, str>,
 }
 
-/// The few things that name an object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Head<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    /// The metadata.
-    #[serde(borrow)]
-    pub metadata: Object<HeadMetadata<'a>>,
-}
-
-/// See [`Head`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct HeadMetadata<'a> {
-    /// Name.
-    #[serde(borrow)]
-    pub name: Cow<'a, str>,
-    /// Namespace.
-    #[serde(borrow)]
-    pub namespace: Cow<'a, str>,
-    /// Uid.
-    #[serde(borrow)]
-    pub uid: Cow<'a, str>,
-    /// Resource version.
-    #[serde(borrow)]
-    pub resource_version: Cow<'a, str>,
-}
-
 /// The outermost object. Members that are not listed are skipped.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -339,9 +306,9 @@ impl Request<'_> {
         let agrees = |own: &str, named: &str| own.is_empty() || named.is_empty() || own == named;
         if !kind_agrees {
             Err(Malformed::Mismatch("kind"))
-        } else if !agrees(&head.metadata.0.name, &self.name) {
+        } else if !agrees(&head.metadata().name, &self.name) {
             Err(Malformed::Mismatch("name"))
-        } else if !agrees(&head.metadata.0.namespace, &self.namespace) {
+        } else if !agrees(&head.metadata().namespace, &self.namespace) {
             Err(Malformed::Mismatch("namespace"))
         } else {
             Ok(())
@@ -361,12 +328,6 @@ impl Request<'_> {
         };
         Err(Malformed::Shape { operation: operation_name(self.operation), problem })
     }
-}
-
-/// Reads what names an object; `None` when it is no object or says something twice.
-#[must_use]
-pub fn head(object: &RawValue) -> Option<Head<'_>> {
-    serde_json::from_str(object.get()).ok().map(|Object(head)| head)
 }
 
 /// The spelling of an operation in reviews and metrics.
@@ -407,56 +368,6 @@ fn text<'a>(raw: Option<&'a RawValue>, name: &'static str) -> Result<Cow<'a, str
 
 fn quoted(name: &str) -> String {
     name.chars().take(MAX_QUOTED).collect()
-}
-
-/// Something that is written as a JSON object. Derived code alone would also take an array, member
-/// by member, and an empty one for all defaults.
-#[derive(Debug, Default)]
-pub struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Map<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Map<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-        deserializer.deserialize_map(Map(PhantomData)).map(Self)
-    }
-}
-
-/// A map in which no key stands twice; `null` is an empty one.
-fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
-    struct Distinct;
-    impl<'de> Visitor<'de> for Distinct {
-        type Value = BTreeMap<String, Vec<String>>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a map of lists of strings")
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(BTreeMap::new())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut values = BTreeMap::new();
-            while let Some((key, value)) = map.next_entry()? {
-                if values.insert(key, value).is_some() {
-                    return Err(A::Error::custom("a key stands twice"));
-                }
-            }
-            Ok(values)
-        }
-    }
-    deserializer.deserialize_any(Distinct)
 }
 
 #[cfg(test)]

@@ -152,7 +152,8 @@ struct Response<'a> {
 
 #[derive(Serialize)]
 struct Status<'a> {
-    status: &'static str,
+    #[serde(rename = "status")]
+    success: &'static str,
     code: u16,
     reason: &'static str,
     message: Cow<'a, str>,
@@ -190,7 +191,7 @@ impl<'a> From<&'a Denial> for Status<'a> {
             .collect::<Vec<_>>();
         let details = Details { name: &denial.name, group: &denial.group, kind: &denial.kind, causes };
         Self {
-            status: "Failure",
+            success: "Failure",
             code: denial.refusal.code(),
             reason: denial.refusal.reason(),
             message: cut(&denial.message, MAX_MESSAGE),

@@ -195,6 +195,7 @@ pub struct Follower {
 
 impl Follower {
     /// Reads nothing yet.
+    #[must_use]
     pub fn new(files: TlsFiles, gate: Gate, metrics: WebhookMetrics) -> Self {
         Self { files, gate, metrics, last: None, not_after: None }
     }

@@ -13,6 +13,8 @@ mod harness;
 
 mod compile;
 mod control_plane;
+mod crd_rules;
+mod crds;
 mod decisions;
 mod http;
 mod layers;

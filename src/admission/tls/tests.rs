@@ -13,7 +13,7 @@ struct Pair {
 fn pair(from: i64, to: i64) -> Pair {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let day = Duration::from_secs(24 * 3600);
+    let day = Duration::from_hours(24);
     let at = |days: i64| {
         let distance = day * u32::try_from(days.unsigned_abs()).unwrap();
         let now = SystemTime::now();
