@@ -22,5 +22,6 @@ mod http;
 mod layers;
 mod left_behind;
 mod policy_controller;
+mod snapshot;
 mod tls;
 mod webhook_endpoint;

@@ -1,7 +1,7 @@
 //! The policy controller as a process of its own, under its own service account and the shipped rights, against a
 //! real API server.
 
-mod ground;
+pub mod ground;
 
 use std::time::{Duration, Instant};
 
