@@ -13,6 +13,8 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod arena;
+mod bypasses;
 mod compile;
 mod control_plane;
 mod crd_rules;
