@@ -14,7 +14,7 @@ use crate::policy_controller::ground::{Ground, POOLS, policy};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A watch that fails waits longer each time.
-const AFTER_FAILURES: Duration = Duration::from_secs(60);
+const AFTER_FAILURES: Duration = Duration::from_mins(1);
 
 /// The cluster side of a webhook, without the webhook.
 struct Follower {
