@@ -135,7 +135,13 @@ impl Installation {
             };
             (current("Accepted") && current("Registered")).then_some(())
         };
-        eventually(&format!("FieldPolicy {policy} to be registered"), PATIENCE, ready).await
+        match eventually(&format!("FieldPolicy {policy} to be registered"), PATIENCE, ready).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let object = api.get(policy).await?;
+                Err(error.context(serde_json::to_string_pretty(&object.data).unwrap_or_default()))
+            }
+        }
     }
 
     /// Waits until the answer to a dry run says this. The API server and the webhook learn of a policy by
