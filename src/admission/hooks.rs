@@ -21,20 +21,27 @@ use super::{Connected, snapshot};
 use crate::api::FieldPolicySpec;
 use crate::cluster::in_force::{Compile, with_compiler};
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
+use crate::telemetry::policies::PolicyMetrics;
 
 /// A review has 3 seconds altogether, and the API server's clients wait for it.
 pub const PARENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The cluster side of the webhook: snapshots from `client`'s watches, and live answers.
 #[must_use]
-pub fn connect(client: Client, snapshots: Snapshots, readiness: &Readiness) -> Connected {
+pub fn connect(
+    client: Client,
+    snapshots: Snapshots,
+    readiness: &Readiness,
+    metrics: PolicyMetrics,
+) -> Connected {
     let gate = readiness.gate(snapshot::GATE, snapshot::GATE_REASON);
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
         policy_review: policy_review(with_compiler),
         notices: None,
     };
-    Connected { hooks, background: snapshot::run(client, with_compiler, snapshots, gate).boxed() }
+    let background = snapshot::run(client, with_compiler, snapshots, gate, metrics).boxed();
+    Connected { hooks, background }
 }
 
 /// Reads parents live.
