@@ -14,6 +14,8 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The upper bit of every byte of a word.
 const HIGH: u64 = 0x8080_8080_8080_8080;
+/// Every second bit, from the lowest on.
+const EVEN: u64 = 0x5555_5555_5555_5555;
 /// Bytes of one block.
 const BLOCK: usize = 64;
 /// Most containers are shorter than this: below it, building masks costs more than it saves.
@@ -119,6 +121,51 @@ struct Carry {
 
 /// The position after the last closing bracket, if it is in this block; otherwise updates `depth`.
 fn block_end(block: &[u8; BLOCK], carry: &mut Carry, depth: &mut u32) -> Option<usize> {
+    let (opens, closes) = brackets(block, carry);
+    if closes.count_ones() < *depth {
+        *depth = *depth + opens.count_ones() - closes.count_ones();
+        return None;
+    }
+    let mut both = opens | closes;
+    while both != 0 {
+        let lowest = both & both.wrapping_neg();
+        both ^= lowest;
+        if opens & lowest != 0 {
+            *depth += 1;
+        } else {
+            *depth -= 1;
+            if *depth == 0 {
+                return Some(lowest.trailing_zeros() as usize + 1);
+            }
+        }
+    }
+    None
+}
+
+/// Calls `visit` for each bracket outside strings: its position, and whether it opens.
+/// Stops when `visit` says false.
+pub(super) fn each_bracket(text: &[u8], mut visit: impl FnMut(usize, bool) -> bool) {
+    let mut carry = Carry::default();
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let mut tail = [b' '; BLOCK];
+    if let Some(start) = tail.get_mut(..rest.len()) {
+        start.copy_from_slice(rest);
+    }
+    for (index, block) in blocks.iter().chain(std::iter::once(&tail)).enumerate() {
+        let (opens, closes) = brackets(block, &mut carry);
+        let mut both = opens | closes;
+        while both != 0 {
+            let lowest = both & both.wrapping_neg();
+            both ^= lowest;
+            if !visit(index * BLOCK + lowest.trailing_zeros() as usize, opens & lowest != 0) {
+                return;
+            }
+        }
+    }
+}
+
+/// The opening and the closing brackets of a block that are outside strings.
+fn brackets(block: &[u8; BLOCK], carry: &mut Carry) -> (u64, u64) {
     let (mut quotes, mut slashes, mut opens, mut closes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let (words, _) = block.as_chunks::<8>();
     for (index, bytes) in words.iter().enumerate() {
@@ -134,26 +181,7 @@ fn block_end(block: &[u8; BLOCK], carry: &mut Carry, depth: &mut u32) -> Option<
     quotes &= !escaped_bytes(slashes, &mut carry.escaped);
     let strings = running_parity(quotes) ^ carry.in_string;
     carry.in_string = if strings >> 63 == 1 { u64::MAX } else { 0 };
-    opens &= !strings;
-    closes &= !strings;
-    if closes.count_ones() < *depth {
-        *depth = *depth + opens.count_ones() - closes.count_ones();
-        return None;
-    }
-    let mut brackets = opens | closes;
-    while brackets != 0 {
-        let lowest = brackets & brackets.wrapping_neg();
-        brackets ^= lowest;
-        if opens & lowest != 0 {
-            *depth += 1;
-        } else {
-            *depth -= 1;
-            if *depth == 0 {
-                return Some(lowest.trailing_zeros() as usize + 1);
-            }
-        }
-    }
-    None
+    (opens & !strings, closes & !strings)
 }
 
 /// The bytes that a backslash before them escapes. Runs of backslashes pair up from their start.
@@ -161,7 +189,6 @@ fn escaped_bytes(slashes: u64, carry: &mut u64) -> u64 {
     if slashes == 0 {
         return std::mem::take(carry);
     }
-    const EVEN: u64 = 0x5555_5555_5555_5555;
     let slashes = slashes & !*carry;
     let follows = slashes << 1 | *carry;
     let odd_starts = slashes & !EVEN & !follows;
@@ -226,7 +253,7 @@ mod tests {
         #[test]
         fn any_text_of_brackets_quotes_and_backslashes_ends_where_the_obvious_scanner_says(
             body in r#"([\[\]{}a]|"([a{}\[\]]|\\["\\a]){0,40}"){0,80}"#,
-            tail in r#"[\]}, a]{0,9}"#,
+            tail in r"[\]}, a]{0,9}",
         ) {
             let text = format!("{{{body}}}{tail}");
             prop_assert_eq!(container_end(text.as_bytes(), 0), naive_end(text.as_bytes()));
