@@ -27,3 +27,4 @@ mod policy_controller;
 mod snapshot;
 mod tls;
 mod webhook_endpoint;
+mod write_door;
