@@ -4,7 +4,7 @@
 //! members of an object, the items of an array, as slices of that same text.
 //! Nothing below the asked level is looked at, so reading along one changed path
 //! costs little more than skipping over the rest. Whoever descends many levels takes
-//! a [`Tree`], which skips in constant time, so that depth costs nothing extra.
+//! a `Tree`, which skips in constant time, so that depth costs nothing extra.
 //!
 //! A name that occurs twice in an object is an error: readers disagree about which
 //! of the two counts, and an enforcement point must not pick one. This module must

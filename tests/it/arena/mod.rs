@@ -214,8 +214,8 @@ impl Call {
     fn uri(&self) -> String {
         let mut uri = self.path.clone();
         for (index, (name, value)) in self.query.iter().enumerate() {
-            let value: String = form_encoded(value);
-            uri.push_str(&format!("{}{name}={value}", if index == 0 { '?' } else { '&' }));
+            uri.push(if index == 0 { '?' } else { '&' });
+            uri.extend([name, "=", &form_encoded(value)]);
         }
         uri
     }

@@ -1,6 +1,4 @@
-//! Ways around field ownership, each sent to a real API server by a real identity.
-//!
-//! The number is that of the list in `docs/correctness.md`.
+//! Who asks, and under which name.
 
 use serde_json::json;
 
