@@ -28,3 +28,4 @@ mod refusals;
 mod snapshot;
 mod tls;
 mod webhook_endpoint;
+mod write_door;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use fieldkeeper::admission::hooks;
 use fieldkeeper::admission::state::{ParentError, ParentRef, Readiness, Snapshots};
 use fieldkeeper::ownership::rule::{Mode, Target};
+use fieldkeeper::telemetry::policies::PolicyMetrics;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ struct Follower {
 impl Follower {
     fn start(client: Client) -> Self {
         let (snapshots, readiness) = (Snapshots::default(), Readiness::default());
-        let connected = hooks::connect(client, snapshots.clone(), &readiness);
+        let connected = hooks::connect(client, snapshots.clone(), &readiness, PolicyMetrics::default());
         Self { snapshots, readiness, task: tokio::spawn(connected.background) }
     }
 
@@ -162,7 +163,8 @@ async fn parents_are_read_live_and_only_with_the_right_to() {
         name: name.to_owned(),
     };
     let read = async |client: Client, name: &str| {
-        let connected = hooks::connect(client, Snapshots::default(), &Readiness::default());
+        let connected =
+            hooks::connect(client, Snapshots::default(), &Readiness::default(), PolicyMetrics::default());
         connected.hooks.parents.read(pool(name)).await
     };
     let admin = ground.plane().admin().await.unwrap();
@@ -180,7 +182,8 @@ async fn parents_are_read_live_and_only_with_the_right_to() {
         namespace: String::new(),
         name: NAMESPACE.to_owned(),
     };
-    let connected = hooks::connect(admin, Snapshots::default(), &Readiness::default());
+    let connected =
+        hooks::connect(admin, Snapshots::default(), &Readiness::default(), PolicyMetrics::default());
     let json = connected.hooks.parents.read(namespace).await.unwrap();
     let object: Value = serde_json::from_str(json.get()).unwrap();
     assert_eq!(object["metadata"]["name"], NAMESPACE);
