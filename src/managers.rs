@@ -64,7 +64,7 @@ impl Manager {
 
     /// Whether it may force.
     #[must_use]
-    pub fn force(self) -> Force {
+    pub fn forces(self) -> Force {
         match self {
             // Whoever lists rules beside us would fight with us over what is intercepted: that
             // belongs into a condition, not under a forced write.
@@ -83,7 +83,7 @@ pub fn table() -> String {
     let mut text = String::from("| manager | objects | paths | force |\n| --- | --- | --- | --- |\n");
     for manager in Manager::ALL {
         let paths: Vec<String> = manager.paths().iter().map(|path| format!("`{path}`")).collect();
-        let force = match manager.force() {
+        let force = match manager.forces() {
             Force::Never => "never".to_owned(),
             Force::Always(reason) => format!("yes: {reason}"),
         };
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(table.lines().count(), Manager::ALL.len() + 2);
         for manager in Manager::ALL {
             assert!(table.contains(manager.name()));
-            if let Force::Always(reason) = manager.force() {
+            if let Force::Always(reason) = manager.forces() {
                 assert!(table.contains(reason));
             }
         }

@@ -189,7 +189,7 @@ fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict:
     let undecided = verdict.findings.iter().any(|finding| matches!(finding.reason, Reason::Undecided(_)));
     let mut reply = Reply { denial: None, warnings: words.warnings, annotations: words.annotations };
     if refused && endpoint == Endpoint::Observe {
-        reply.warnings = explain(facts, &as_warnings(&verdict)).warnings;
+        reply.warnings = explain(facts, &as_warnings(&verdict, is_bypass(request))).warnings;
     } else if refused {
         reply.denial = Some(Denial {
             refusal: Refusal::Forbidden,
@@ -213,11 +213,14 @@ fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict:
     Judged { reply, outcome, verdict: Some(verdict), message: words.message, fields }
 }
 
-/// The same findings where none may refuse.
-fn as_warnings(verdict: &Verdict) -> Verdict {
+/// The same findings where none may refuse. The bypass group is break-glass for every policy.
+fn as_warnings(verdict: &Verdict, bypassed: bool) -> Verdict {
     let mut softened = verdict.clone();
     for finding in &mut softened.findings {
         finding.mode = finding.mode.min(Mode::Warn);
+        if bypassed && !softened.break_glass.contains(&finding.policy) {
+            softened.break_glass.push(finding.policy.clone());
+        }
     }
     softened
 }

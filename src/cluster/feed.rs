@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::in_force::{self, Compile, Judged};
 use super::policies::{self, Policies, PoliciesReceiver};
-use super::schemas::{self, Kinds, Targets};
+use super::schemas::{self, Kinds, Targets, Unresolved};
 
 /// After a first event, time for its companions: an apply of a folder of policies comes as a burst, and so do
 /// the controller's own status writes. A person does not notice it.
@@ -31,6 +31,16 @@ pub struct Scene {
     pub kinds: Arc<Kinds>,
     /// Why the policies are the last good ones and not the present ones.
     pub held: Option<&'static str>,
+}
+
+impl Scene {
+    /// Whether everything that can be known of the targets' kinds is known.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let in_force = self.policies.iter().filter_map(|judged| judged.in_force.as_ref());
+        let mut kinds = in_force.map(|compiled| self.kinds.get(&compiled.resource()));
+        kinds.all(|kind| kind.unresolved != Some(Unresolved::NotLoaded))
+    }
 }
 
 /// The receiving end.

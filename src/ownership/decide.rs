@@ -94,7 +94,8 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
         }
     }
     findings.sort_by(|a, b| {
-        (b.mode.cmp(&a.mode)).then_with(|| a.path.cmp(&b.path)).then_with(|| a.policy.cmp(&b.policy))
+        let place = |finding: &Finding| (finding.path.is_none(), finding.path.clone());
+        b.mode.cmp(&a.mode).then_with(|| place(a).cmp(&place(b))).then_with(|| a.policy.cmp(&b.policy))
     });
     findings.dedup();
     Verdict { findings, break_glass, notes }
@@ -140,7 +141,8 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     if old.is_some_and(|old| old.text() == new.text()) {
         return Verdict::default();
     }
-    let changes = match diff(old, Some(new), &target.schema, Some(&ClaimedShapes(target))) {
+    let shapes = ClaimedShapes { target, creating: old.is_none() };
+    let changes = match diff(old, Some(new), &target.schema, Some(&shapes)) {
         Ok(changes) => changes,
         Err(error) => return undecided(&error.to_string()),
     };

@@ -68,14 +68,15 @@ fn judge_count(
         },
     };
     // The server stores an absent count as zero.
-    let changed = stored.map(Raw::text) != Some(after.map_or("0", Raw::text));
+    let after = after.unwrap_or(Raw::ZERO);
+    let changed = stored.map(Raw::text) != Some(after.text());
     let tracking = Tracking::default();
     let mut findings = Vec::new();
     for policy in &target.policies {
         let judge = Judge::new(policy, facts);
         let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &[] };
         reserved::judge(&scope.judge, facts, &tracking, &mut findings);
-        if let Some(draft) = refused(&scope, &path, changed, stored, after) {
+        if let Some(draft) = refused(&scope, &path, changed, stored, Some(after)) {
             findings.push(finding(&scope, draft));
         }
     }

@@ -165,7 +165,7 @@ fn claim(
             let parsed = when::parse_mutator(text);
             parsed
                 .map_err(|error| {
-                    errors.push(CompileError::located(place, error.position, text, error.message))
+                    errors.push(CompileError::located(place, error.position, text, error.message));
                 })
                 .ok()
         });

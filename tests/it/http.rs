@@ -233,7 +233,7 @@ async fn a_scale_is_judged_by_its_object_at_the_reviewed_version() {
 
 #[tokio::test(start_paused = true)]
 async fn a_parent_is_not_waited_for() {
-    let port = port_with(Some(&[NODEPOOLS]), OneParent(Ok(pool()), Duration::from_secs(60)));
+    let port = port_with(Some(&[NODEPOOLS]), OneParent(Ok(pool()), Duration::from_mins(1)));
     let start = tokio::time::Instant::now();
     let answer = port.review("/validate", &scale("mallory", 5, 7)).await;
     assert!(start.elapsed() < Duration::from_secs(1));

@@ -10,7 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 
-use super::entry::{CONFIGURATION, Registration, Rules};
+use super::entry::{CONFIGURATION, Entry, Registration, Rules};
 use super::observe::Live;
 use super::plan::Plan;
 use crate::cluster::write::{Existing, WriteError, Writer};
@@ -63,8 +63,10 @@ fn existing(registration: &Registration) -> Existing {
 fn fields(rules: &Rules) -> Map<String, Value> {
     let mut fields = Map::new();
     if !rules.is_empty() {
-        let webhooks =
-            rules.iter().map(|(entry, rules)| json!({"name": entry.name(), "rules": rules})).collect();
+        let webhooks = Entry::ALL
+            .into_iter()
+            .filter_map(|entry| Some(json!({"name": entry.name(), "rules": rules.get(&entry)?})))
+            .collect();
         fields.insert("webhooks".to_owned(), Value::Array(webhooks));
     }
     fields
@@ -93,7 +95,6 @@ fn summary(rules: &Rules) -> String {
 mod tests {
     use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
-    use super::super::entry::Entry;
     use super::*;
 
     #[test]

@@ -29,8 +29,9 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Observe, Self::EnforceOpen, Self::Enforce, Self::Bypass];
+    /// All of them, in the order of the manifest: an apply moves the entries that it names into its own order, and
+    /// installers should find theirs.
+    pub const ALL: [Self; 4] = [Self::Enforce, Self::EnforceOpen, Self::Observe, Self::Bypass];
 
     /// Its name in the configuration.
     #[must_use]
@@ -111,6 +112,8 @@ mod tests {
         let shipped: ValidatingWebhookConfiguration = serde_saphyr::from_str(yaml).unwrap();
         assert_eq!(shipped.metadata.name.as_deref(), Some(CONFIGURATION));
         let webhooks = shipped.webhooks.as_deref().unwrap();
+        let order: Vec<_> = webhooks.iter().filter_map(|webhook| Entry::named(&webhook.name)).collect();
+        assert_eq!(order, Entry::ALL);
         for entry in Entry::ALL {
             let webhook = webhooks.iter().find(|webhook| webhook.name == entry.name()).unwrap();
             assert_eq!(webhook.rules, None, "{}: rules are ours, also when empty", entry.name());

@@ -11,10 +11,15 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use super::entry::{CONFIGURATION, Registration};
 use crate::cluster::feed::{self, Feed, Scene};
 use crate::cluster::in_force::with_compiler;
+
+/// How long a plan waits for CRDs that are being read. Without them a rule would be written twice, first with every
+/// subresource that the kind might have. Reading one takes milliseconds; at a start all of them are listed first.
+const KINDS: Duration = Duration::from_secs(3);
 
 /// The registration, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,7 +76,8 @@ pub fn observer(client: Client) -> (Observer, BoxFuture<'static, ()>) {
 impl Observer {
     /// The next observation: at news, or when `again` has passed. `None` when the watches have ended.
     pub async fn next(&mut self, again: Duration) -> Option<Observation> {
-        let mut due = std::pin::pin!(tokio::time::sleep(again));
+        let mut due = Instant::now() + again;
+        let mut impatient = None;
         loop {
             let scene = tokio::select! {
                 scene = self.feed.next(with_compiler) => Some(scene?),
@@ -79,13 +85,15 @@ impl Observer {
                     changed.ok()?;
                     self.feed.scene(&with_compiler)
                 }
-                () = &mut due => {
-                    due.as_mut().reset(tokio::time::Instant::now() + again);
+                () = sleep_until(impatient.unwrap_or(due)) => {
+                    due = Instant::now() + again;
                     self.feed.scene(&with_compiler)
                 }
             };
             let live = self.live.borrow_and_update().clone();
-            if let (Some(scene), true) = (scene, live != Live::Unknown) {
+            let Some(scene) = scene.filter(|_| live != Live::Unknown) else { continue };
+            let patience = *impatient.get_or_insert_with(|| Instant::now() + KINDS);
+            if scene.is_complete() || patience <= Instant::now() {
                 return Some(Observation { scene, live });
             }
         }
