@@ -24,6 +24,7 @@ mod http;
 mod layers;
 mod left_behind;
 mod policy_controller;
+mod refusals;
 mod snapshot;
 mod tls;
 mod webhook_endpoint;

@@ -85,7 +85,7 @@ impl Arena {
     /// Writes a policy and waits until it is registered.
     pub async fn enforce(&self, policy: &str, name: &str) {
         self.plane.apply(policy).await.unwrap();
-        self.fieldkeeper.lock().await.registered(name).await.unwrap();
+        self.fieldkeeper.lock().await.registered(self.plane, name).await.unwrap();
     }
 
     /// Sends until fieldkeeper refuses: the API server and the webhook learn of a policy by watching.
