@@ -93,8 +93,8 @@ pub enum RunError<E> {
     /// The system refuses signal handlers.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
-    /// A server task ended by itself, which it never should.
-    #[error("a server ended unexpectedly")]
+    /// A server or the cluster side ended by itself, which they never should.
+    #[error("a task ended that should not have")]
     Ended,
 }
 
@@ -150,6 +150,8 @@ where
     tokio::select! {
         () = signals.stop() => {}
         _ = servers.join_next() => return Err(RunError::Ended),
+        // Without watches it would never be ready again; a new process may be.
+        _ = background.join_next() => return Err(RunError::Ended),
     }
     running.close("shutting down");
     phase.send_replace(Phase::Draining);
