@@ -10,6 +10,7 @@
 //! | `connection`, `server` | patience, accept loop, drain |
 //! | `tls`, `client_names` | certificates, who may call |
 //! | `state` | what other parts plug into |
+//! | `snapshot`, `hooks`, `notices` | the cluster side: policies in, live reads, events out |
 //!
 //! [`run`] puts them together. What needs a cluster is handed in by the caller.
 
@@ -21,6 +22,7 @@ pub mod handle;
 mod head;
 pub mod hooks;
 pub mod judge;
+pub mod notices;
 pub mod reply;
 pub mod router;
 pub mod server;
