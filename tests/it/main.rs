@@ -25,6 +25,7 @@ mod layers;
 mod left_behind;
 mod policy_controller;
 mod refusals;
+mod rollout;
 mod snapshot;
 mod tls;
 mod webhook_endpoint;
