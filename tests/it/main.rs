@@ -29,4 +29,5 @@ mod rollout;
 mod snapshot;
 mod tls;
 mod webhook_endpoint;
+mod whole_plane;
 mod write_door;

@@ -65,11 +65,14 @@ async fn ten_new_certificates_under_load_fail_no_write_and_no_handshake() {
                 // Long enough for the two that do not belong together to be read.
                 sleep(POLL + Duration::from_millis(500)).await;
                 mounted.write_certificate(pair).unwrap();
+                // Nor could the pair before be read any more, if it had not been yet.
+                rotated.pop();
+                rotated.push(Instant::now());
             } else {
                 mounted.swap(pair).unwrap();
             }
             rotated.push(Instant::now());
-            sleep(Duration::from_millis(1500)).await;
+            sleep(Duration::from_secs(1)).await;
         }
         rotated
     };
