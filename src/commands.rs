@@ -1,0 +1,87 @@
+//! From parsed arguments to the parts that do the work, and from results to exit codes.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::admission::Options;
+use crate::admission::tls::TlsFiles;
+use crate::api;
+use crate::cli::{Cli, Command, ControllerCommand, CrdArgs, TlsVersion, WebhookArgs};
+
+/// Nothing was found, everything was done.
+pub const DONE: u8 = 0;
+/// Wrong usage, or it could not run.
+pub const FAILED: u8 = 2;
+/// The cluster cannot be reached, or does not let us.
+pub const UNREACHABLE: u8 = 3;
+
+/// Runs one command to its end.
+pub async fn run(cli: Cli) -> ExitCode {
+    let result = match cli.command {
+        Command::Webhook(args) => webhook(args).await,
+        Command::Controller(ControllerCommand::Policy(_)) => Err(anyhow::anyhow!("not available")),
+        Command::Crd(args) => crd(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::from(DONE),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "fieldkeeper: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+async fn webhook(args: WebhookArgs) -> anyhow::Result<()> {
+    let _options = Options::from(args);
+    Err(anyhow::anyhow!("not available"))
+}
+
+impl From<WebhookArgs> for Options {
+    fn from(args: WebhookArgs) -> Self {
+        let (certificate, key) = match (args.tls_dir, args.cert_file, args.key_file) {
+            (Some(directory), _, _) => (directory.join("tls.crt"), directory.join("tls.key")),
+            (None, certificate, key) => (certificate.unwrap_or_default(), key.unwrap_or_default()),
+        };
+        Self {
+            listen: args.listen,
+            listen_health: args.listen_health,
+            listen_metrics: args.listen_metrics,
+            tls: TlsFiles {
+                certificate,
+                key,
+                client_ca: args.client_ca_file,
+                client_names: args.client_names,
+                tls12: args.tls_min_version == TlsVersion::Tls12,
+            },
+            shutdown_delay: args.shutdown_delay,
+        }
+    }
+}
+
+fn crd(args: &CrdArgs) -> anyhow::Result<()> {
+    let files = api::crd_files().context("generate the CustomResourceDefinitions")?;
+    match &args.write {
+        Some(directory) => write_files(directory, &files),
+        None => print(&files.iter().map(|(_, yaml)| yaml.as_str()).collect::<Vec<_>>().join("---\n")),
+    }
+}
+
+fn write_files(directory: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
+    for (name, yaml) in files {
+        let path = directory.join(name);
+        std::fs::write(&path, yaml).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A reader that has seen enough (`| head`) is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("write to standard output"),
+        _ => Ok(()),
+    }
+}
