@@ -24,7 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the admission webhook.
-    Webhook(WebhookArgs),
+    Webhook(Box<WebhookArgs>),
     /// Run a controller.
     #[command(subcommand)]
     Controller(ControllerCommand),
@@ -51,9 +51,24 @@ pub struct LogArgs {
     pub log: String,
 }
 
+/// Which cluster.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArgs {
+    /// Kubeconfig file; without it KUBECONFIG, the user's own, or the service account of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; without it the current one.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
 /// `fieldkeeper webhook`.
 #[derive(Debug, Args)]
 pub struct WebhookArgs {
+    /// Which cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// HTTPS address of /validate and /observe; port 0 takes a free one.
     #[arg(long, default_value = "[::]:9443", value_name = "ADDRESS")]
     pub listen: SocketAddr,
@@ -100,7 +115,11 @@ pub enum TlsVersion {
 
 /// `fieldkeeper controller policy`.
 #[derive(Debug, Args)]
-pub struct PolicyControllerArgs {}
+pub struct PolicyControllerArgs {
+    /// Which cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
 
 /// `fieldkeeper crd`.
 #[derive(Debug, Args)]

@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::admission::Options;
 use crate::admission::tls::TlsFiles;
-use crate::api;
-use crate::cli::{Cli, Command, ControllerCommand, CrdArgs, TlsVersion, WebhookArgs};
+use crate::admission::{self, Options, hooks};
+use crate::cli::{
+    Cli, ClusterArgs, Command, ControllerCommand, CrdArgs, PolicyControllerArgs, TlsVersion, WebhookArgs,
+};
+use crate::cluster::client::{self, Component, Source};
+use crate::{api, controllers};
 
 /// Nothing was found, everything was done.
 pub const DONE: u8 = 0;
@@ -21,8 +24,8 @@ pub const UNREACHABLE: u8 = 3;
 /// Runs one command to its end.
 pub async fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
-        Command::Webhook(args) => webhook(args).await,
-        Command::Controller(ControllerCommand::Policy(_)) => Err(anyhow::anyhow!("not available")),
+        Command::Webhook(args) => webhook(*args).await,
+        Command::Controller(ControllerCommand::Policy(args)) => policy_controller(args).await,
         Command::Crd(args) => crd(&args),
     };
     match result {
@@ -35,8 +38,23 @@ pub async fn run(cli: Cli) -> ExitCode {
 }
 
 async fn webhook(args: WebhookArgs) -> anyhow::Result<()> {
-    let _options = Options::from(args);
-    Err(anyhow::anyhow!("not available"))
+    let source = Source::from(&args.cluster);
+    let connect = async |snapshots, readiness| {
+        let client = client::connect(Component::Webhook, &source).await?;
+        Ok::<_, client::Error>(hooks::connect(client, snapshots, &readiness))
+    };
+    Ok(admission::run(Options::from(args), connect).await?)
+}
+
+async fn policy_controller(args: PolicyControllerArgs) -> anyhow::Result<()> {
+    let client = client::connect(Component::PolicyController, &Source::from(&args.cluster)).await?;
+    Ok(controllers::until_stopped(controllers::policy::run(client)).await?)
+}
+
+impl From<&ClusterArgs> for Source {
+    fn from(args: &ClusterArgs) -> Self {
+        Self { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() }
+    }
 }
 
 impl From<WebhookArgs> for Options {

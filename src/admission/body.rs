@@ -108,10 +108,7 @@ impl Share {
     async fn grow(&mut self, budget: &Arc<Semaphore>, size: usize) -> Result<(), BodyError> {
         let permits = u32::try_from(size).map_err(|_| BodyError::TooLarge)?;
         let wanted = Arc::clone(budget).acquire_many_owned(permits);
-        let more = match timeout(BUDGET_WAIT, wanted).await {
-            Ok(Ok(more)) => more,
-            Ok(Err(_)) | Err(_) => return Err(BodyError::Busy),
-        };
+        let Ok(Ok(more)) = timeout(BUDGET_WAIT, wanted).await else { return Err(BodyError::Busy) };
         match &mut self.permit {
             Some(held) => held.merge(more),
             none => *none = Some(more),

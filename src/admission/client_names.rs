@@ -39,7 +39,7 @@ fn names_of(certificate: &CertificateDer<'_>) -> Option<Vec<String>> {
     let certificate = certificate.tbs_certificate();
     let mut names = Vec::new();
     if let Some(name) = certificate.subject().common_name().ok()? {
-        names.push(name.value().to_owned());
+        names.push(name.value().into_owned());
     }
     if let Some((_, alternatives)) = certificate.get_extension::<SubjectAltName>().ok()? {
         names.extend(alternatives.0.iter().filter_map(|name| match name {

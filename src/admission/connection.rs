@@ -31,7 +31,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection may wait for its next request: longer than the 90 seconds after which the
 /// API server closes it, so that closing is always up to the client.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The same while there is no room for new connections.
 const IDLE_TIMEOUT_WHEN_FULL: Duration = Duration::from_secs(5);
@@ -187,3 +187,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
     }
 }
+
+#[cfg(test)]
+mod tests;

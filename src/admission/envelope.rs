@@ -11,9 +11,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use super::head::head;
+use super::strict::{Object, distinct};
 
 use crate::ownership::facts::{Operation, Requester};
 
@@ -163,37 +165,6 @@ pub struct GroupVersionResource<'a> {
     pub resource: Cow<'a, str>,
 }
 
-/// The few things that name an object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Head<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    /// The metadata.
-    #[serde(borrow)]
-    pub metadata: HeadMetadata<'a>,
-}
-
-/// See [`Head`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct HeadMetadata<'a> {
-    /// Name.
-    #[serde(borrow)]
-    pub name: Cow<'a, str>,
-    /// Namespace.
-    #[serde(borrow)]
-    pub namespace: Cow<'a, str>,
-    /// Uid.
-    #[serde(borrow)]
-    pub uid: Cow<'a, str>,
-    /// Resource version.
-    #[serde(borrow)]
-    pub resource_version: Cow<'a, str>,
-}
-
 /// The outermost object. Members that are not listed are skipped.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -203,7 +174,7 @@ struct Review<'a> {
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    request: Option<Members<'a>>,
+    request: Option<Object<Members<'a>>>,
 }
 
 /// All members but the uid stay raw, so that whatever is in them the uid is still readable. A member
@@ -256,7 +227,7 @@ struct Options {
 /// Reads the uid and the version; the rest of the body has to be JSON, but may hold anything.
 pub fn open(body: &[u8]) -> Result<Opened<'_>, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
-    let review: Review<'_> = serde_json::from_str(text)
+    let Object(review): Object<Review<'_>> = serde_json::from_str(text)
         .map_err(|error| Unreadable::NotJson { line: error.line(), column: error.column() })?;
     if review.kind != "AdmissionReview" {
         return Err(Unreadable::Kind(quoted(&review.kind)));
@@ -265,7 +236,7 @@ pub fn open(body: &[u8]) -> Result<Opened<'_>, Unreadable> {
         .into_iter()
         .find(|version| version.as_str() == review.api_version)
         .ok_or_else(|| Unreadable::Version(quoted(&review.api_version)))?;
-    let mut members = review.request.ok_or(Unreadable::NoRequest)?;
+    let Object(mut members) = review.request.ok_or(Unreadable::NoRequest)?;
     let uid = std::mem::take(&mut members.uid);
     if uid.is_empty() || uid.len() > MAX_UID {
         return Err(Unreadable::NoUid);
@@ -280,11 +251,11 @@ impl<'a> Opened<'a> {
             return Err(Malformed::OldVersion);
         }
         let members = &self.members;
-        let user: UserInfo = required(members.user_info, "userInfo")?;
-        let options: Options = optional(members.options, "options")?;
+        let Object(user): Object<UserInfo> = required(members.user_info, "userInfo")?;
+        let Object(options): Object<Options> = optional(members.options, "options")?;
         let request = Request {
-            kind: required(members.kind, "kind")?,
-            resource: required(members.resource, "resource")?,
+            kind: required(members.kind, "kind").map(|Object(kind)| kind)?,
+            resource: required(members.resource, "resource").map(|Object(resource)| resource)?,
             subresource: text(members.sub_resource, "subResource")?,
             name: text(members.name, "name")?,
             namespace: text(members.namespace, "namespace")?,
@@ -335,9 +306,9 @@ impl Request<'_> {
         let agrees = |own: &str, named: &str| own.is_empty() || named.is_empty() || own == named;
         if !kind_agrees {
             Err(Malformed::Mismatch("kind"))
-        } else if !agrees(&head.metadata.name, &self.name) {
+        } else if !agrees(&head.metadata().name, &self.name) {
             Err(Malformed::Mismatch("name"))
-        } else if !agrees(&head.metadata.namespace, &self.namespace) {
+        } else if !agrees(&head.metadata().namespace, &self.namespace) {
             Err(Malformed::Mismatch("namespace"))
         } else {
             Ok(())
@@ -357,12 +328,6 @@ impl Request<'_> {
         };
         Err(Malformed::Shape { operation: operation_name(self.operation), problem })
     }
-}
-
-/// Reads what names an object; `None` when it is no object or says something twice.
-#[must_use]
-pub fn head(object: &RawValue) -> Option<Head<'_>> {
-    serde_json::from_str(object.get()).ok()
 }
 
 /// The spelling of an operation in reviews and metrics.
@@ -403,33 +368,6 @@ fn text<'a>(raw: Option<&'a RawValue>, name: &'static str) -> Result<Cow<'a, str
 
 fn quoted(name: &str) -> String {
     name.chars().take(MAX_QUOTED).collect()
-}
-
-/// A map in which no key stands twice; `null` is an empty one.
-fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
-    struct Distinct;
-    impl<'de> Visitor<'de> for Distinct {
-        type Value = BTreeMap<String, Vec<String>>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a map of lists of strings")
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(BTreeMap::new())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut values = BTreeMap::new();
-            while let Some((key, value)) = map.next_entry()? {
-                if values.insert(key, value).is_some() {
-                    return Err(A::Error::custom("a key stands twice"));
-                }
-            }
-            Ok(values)
-        }
-    }
-    deserializer.deserialize_any(Distinct)
 }
 
 #[cfg(test)]

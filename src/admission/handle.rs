@@ -12,8 +12,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::envelope::{self, Opened, Request, Unreadable, operation_name};
+use super::head::head;
 use super::judge::{self, Endpoint, Inputs, Judged, Outcome, Parent, Step, is_bypass, judge};
 use super::state::{Hooks, Notice, ParentError, ParentRef, Snapshots};
+use crate::ownership::verdict::Verdict;
 use crate::telemetry::metrics::{PolicyLabels, ResultLabels, ReviewLabels, WebhookMetrics};
 
 /// A parent that takes longer is not waited for: the API server gives a webhook a few seconds for
@@ -97,7 +99,12 @@ impl Edge {
             .map_err(|_| ReviewError::Internal)?
     }
 
-    fn look_now(&self, endpoint: Endpoint, body: &[u8], parent: Option<&Parent>) -> Result<Looked, ReviewError> {
+    fn look_now(
+        &self,
+        endpoint: Endpoint,
+        body: &[u8],
+        parent: Option<&Parent>,
+    ) -> Result<Looked, ReviewError> {
         let opened = envelope::open(body).inspect_err(|error| {
             self.count(endpoint, "unknown", Outcome::Error);
             tracing::warn!(endpoint = endpoint.as_str(), %error, "not a review");
@@ -161,7 +168,7 @@ impl Edge {
                 }
             }
         }
-        let would_deny = judged.verdict.as_ref().is_some_and(|verdict| verdict.denies());
+        let would_deny = judged.verdict.as_ref().is_some_and(Verdict::denies);
         let bypass = endpoint == Endpoint::Observe && judged.verdict.is_some() && is_bypass(request);
         if bypass {
             let result = if would_deny { "would_deny" } else { "allowed" };
@@ -175,11 +182,13 @@ impl Edge {
 
     /// Tells whoever listens; never waits, and never about a dry run.
     fn notify(&self, request: &Request<'_>, judged: &Judged) {
-        let Some((notices, verdict)) = self.hooks.notices.as_ref().zip(judged.verdict.as_ref()) else { return };
+        let Some((notices, verdict)) = self.hooks.notices.as_ref().zip(judged.verdict.as_ref()) else {
+            return;
+        };
         if verdict.findings.is_empty() || request.dry_run {
             return;
         }
-        let stored = request.old_object.and_then(envelope::head);
+        let stored = request.old_object.and_then(head);
         let notice = Notice {
             group: request.resource.group.to_string(),
             version: request.resource.version.to_string(),
@@ -188,7 +197,7 @@ impl Edge {
             kind: request.kind.kind.to_string(),
             namespace: request.namespace.to_string(),
             name: name_of(request),
-            object_uid: stored.map(|head| head.metadata.uid.to_string()).unwrap_or_default(),
+            object_uid: stored.map(|head| head.metadata().uid.to_string()).unwrap_or_default(),
             username: request.requester.username.clone(),
             denied: judged.reply.denial.is_some(),
             verdict: verdict.clone(),
@@ -243,8 +252,8 @@ fn log(endpoint: Endpoint, opened: &Opened<'_>, request: &Request<'_>, judged: &
 /// The name of the object; a collection is deleted object by object, and only the object has it.
 fn name_of(request: &Request<'_>) -> String {
     if request.name.is_empty() {
-        let head = request.subject().and_then(envelope::head);
-        return head.map(|head| head.metadata.name.to_string()).unwrap_or_default();
+        let head = request.subject().and_then(head);
+        return head.map(|head| head.metadata().name.to_string()).unwrap_or_default();
     }
     request.name.to_string()
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::envelope::{self, Malformed, Request};
+use super::envelope::{Malformed, Request};
+use super::head::head;
 use super::reply::{Denial, Refusal, Reply};
 use super::state::{ParentError, ParentRef, PolicyReview, Snapshot};
 use crate::ownership::decide::{Decision, decide, undecided};
@@ -183,11 +184,12 @@ fn ask(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>, target: &A
 fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict: Verdict) -> Judged {
     let refused = verdict.denies();
     let words = explain(facts, &verdict);
-    let fields = words.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty()).collect();
+    let fields =
+        words.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty()).collect();
     let undecided = verdict.findings.iter().any(|finding| matches!(finding.reason, Reason::Undecided(_)));
     let mut reply = Reply { denial: None, warnings: words.warnings, annotations: words.annotations };
     if refused && endpoint == Endpoint::Observe {
-        reply.warnings = explain(facts, &as_warnings(&verdict)).warnings;
+        reply.warnings = explain(facts, &as_warnings(&verdict, is_bypass(request))).warnings;
     } else if refused {
         reply.denial = Some(Denial {
             refusal: Refusal::Forbidden,
@@ -211,11 +213,14 @@ fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict:
     Judged { reply, outcome, verdict: Some(verdict), message: words.message, fields }
 }
 
-/// The same findings where none may refuse.
-fn as_warnings(verdict: &Verdict) -> Verdict {
+/// The same findings where none may refuse. The bypass group is break-glass for every policy.
+fn as_warnings(verdict: &Verdict, bypassed: bool) -> Verdict {
     let mut softened = verdict.clone();
     for finding in &mut softened.findings {
         finding.mode = finding.mode.min(Mode::Warn);
+        if bypassed && !softened.break_glass.contains(&finding.policy) {
+            softened.break_glass.push(finding.policy.clone());
+        }
     }
     softened
 }
@@ -238,7 +243,11 @@ fn review_policy(review: &PolicyReview, endpoint: Endpoint, request: &Request<'_
         }
         Ok(Err(refusal)) => {
             // With reason Invalid kubectl prints kind and name itself, and the causes as a list.
-            let cause = |line: &str| Cause { reason: "FieldValueInvalid", field: String::new(), message: line.into() };
+            let cause = |line: &str| Cause {
+                reason: "FieldValueInvalid",
+                field: String::new(),
+                message: line.into(),
+            };
             let denial = Denial {
                 refusal: Refusal::Invalid,
                 causes: refusal.lines().map(cause).collect(),
@@ -284,10 +293,10 @@ fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
 
 /// A `Scale` carries uid and resource version of its object: only that state of it is evidence.
 fn is_reviewed(parent: &RawValue, request: &Request<'_>) -> bool {
-    let Some((parent, scale)) = envelope::head(parent).zip(request.old_object.and_then(envelope::head)) else {
+    let Some((parent, scale)) = head(parent).zip(request.old_object.and_then(head)) else {
         return false;
     };
-    let (parent, scale) = (parent.metadata, scale.metadata);
+    let (parent, scale) = (parent.metadata(), scale.metadata());
     !scale.uid.is_empty()
         && !scale.resource_version.is_empty()
         && parent.uid == scale.uid
@@ -333,6 +342,3 @@ impl Judged {
         Self { reply, outcome, message, ..Self::allowed() }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,7 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `envelope` | body to uid, then to request |
+//! | `envelope`, `head`, `strict` | body to uid, then to request |
 //! | `judge` | request to reply, pure |
 //! | `reply` | reply to body |
 //! | `handle` | one review from body to body: parent read, counts, log line |
@@ -18,11 +18,15 @@ mod client_names;
 mod connection;
 pub mod envelope;
 pub mod handle;
+mod head;
+pub mod hooks;
 pub mod judge;
 pub mod reply;
 pub mod router;
 pub mod server;
+pub mod snapshot;
 pub mod state;
+mod strict;
 pub mod tls;
 
 use std::future::Future;

@@ -42,7 +42,10 @@ enum Rejection {
 pub fn router(edge: Arc<Edge>) -> Router {
     let budget = Budget::new(BODY_BUDGET, edge.metrics().body_bytes.clone());
     Router::new()
-        .route("/validate", post(async |State(port), request| serve(&port, Endpoint::Validate, request).await))
+        .route(
+            "/validate",
+            post(async |State(port), request| serve(&port, Endpoint::Validate, request).await),
+        )
         .route("/observe", post(async |State(port), request| serve(&port, Endpoint::Observe, request).await))
         .with_state(Port { edge, budget })
 }
@@ -114,7 +117,9 @@ impl IntoResponse for Rejection {
             Self::Body(BodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyError::Busy) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Body(BodyError::Broken) | Self::Review(ReviewError::Unreadable(_)) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyError::Broken) | Self::Review(ReviewError::Unreadable(_)) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Review(ReviewError::Internal) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Body::from(format!("{self}\n"))).into_response()

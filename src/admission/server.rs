@@ -140,8 +140,12 @@ async fn shake_hands(stream: TcpStream, tls: &Tls) -> Option<tokio_rustls::serve
 fn failure(error: &std::io::Error) -> &'static str {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match cause {
-        Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => "client_name",
-        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => "client_certificate",
+        Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => {
+            "client_name"
+        }
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
+            "client_certificate"
+        }
         _ => "other",
     }
 }

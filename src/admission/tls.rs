@@ -168,7 +168,8 @@ fn content(path: &Path, problem: &dyn fmt::Display) -> TlsError {
 fn check_time(leaf: &CertificateDer<'_>, now: Timestamp, path: &Path) -> Result<i64, TlsError> {
     let certificate = Certificate::from_der(leaf).map_err(|error| content(path, &error))?;
     let validity = certificate.tbs_certificate().validity();
-    let seconds = |time: &x509_cert::time::Time| i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+    let seconds =
+        |time: &x509_cert::time::Time| i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
     let timestamp = |seconds: i64| Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
     let (not_before, not_after) = (seconds(&validity.not_before), seconds(&validity.not_after));
     if now.as_second() < not_before {
@@ -194,6 +195,7 @@ pub struct Follower {
 
 impl Follower {
     /// Reads nothing yet.
+    #[must_use]
     pub fn new(files: TlsFiles, gate: Gate, metrics: WebhookMetrics) -> Self {
         Self { files, gate, metrics, last: None, not_after: None }
     }

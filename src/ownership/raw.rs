@@ -94,6 +94,11 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
+impl Raw<'static> {
+    /// The number zero.
+    pub const ZERO: Self = Self("0");
+}
+
 const JSON_SPACE: [char; 4] = [' ', '\n', '\r', '\t'];
 
 impl<'a> Raw<'a> {

@@ -95,9 +95,8 @@ fn garbage_is_an_error_that_says_where() {
 
 #[test]
 fn too_many_entries_are_an_error() {
-    let many = |count: usize| {
-        parse_entries(&format!("[{}]", vec!["{}"; count].join(","))).map(|list| list.len())
-    };
+    let many =
+        |count: usize| parse_entries(&format!("[{}]", vec!["{}"; count].join(","))).map(|list| list.len());
     assert_eq!(many(MAX_ENTRIES), Ok(MAX_ENTRIES));
     assert_eq!(many(MAX_ENTRIES + 1), Err(EntryError::TooMany));
 }

@@ -1,0 +1,122 @@
+//! What a FieldPolicy compiles to, and what is said of one that does not.
+
+use fieldkeeper::api::FieldPolicySpec;
+use fieldkeeper::ownership::rule::Mode;
+use fieldkeeper::policy::compile::compile;
+
+fn spec(yaml: &str) -> FieldPolicySpec {
+    let target = "target: {group: compute.fieldkeeper.dev, version: v1alpha1, resource: nodepools}\n";
+    serde_saphyr::from_str(&format!("{target}{yaml}")).unwrap()
+}
+
+fn errors(yaml: &str) -> Vec<String> {
+    let errors = compile("p", 1, &spec(yaml)).expect_err(yaml);
+    errors.0.iter().map(ToString::to_string).collect()
+}
+
+const ANN: &str = "subjects: [{kind: User, name: ann}]";
+
+#[test]
+fn a_bad_path_is_refused_with_the_place_in_the_policy_and_in_the_path() {
+    let found =
+        errors(&format!("owners: [{{name: a, {ANN}, fields: [{{path: '.spec.a'}}, {{path: '.spec[x'}}]}}]"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("spec.owners[a].fields[1].path: "), "{found:?}");
+    assert!(found[0].contains("⟨here⟩"), "{found:?}");
+}
+
+#[test]
+fn every_error_is_reported_and_not_only_the_first() {
+    let found = errors(&format!(
+        "admissionPolicy: Deny\nowners: [{{name: a, {ANN}, fields: [{{path: 'spec'}}, {{path: .kind}}, {{path: .spec, when: 'oldObject.'}}]}}]"
+    ));
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+#[test]
+fn what_only_the_server_writes_cannot_be_owned() {
+    for path in [
+        ".metadata",
+        ".metadata.managedFields",
+        ".metadata.resourceVersion",
+        ".metadata.uid",
+        ".kind",
+        ".apiVersion",
+    ] {
+        let found = errors(&format!("owners: [{{name: a, {ANN}, fields: [{{path: {path}}}]}}]"));
+        assert!(found[0].starts_with("spec.owners[a].fields[0].path: "), "{found:?}");
+    }
+}
+
+#[test]
+fn what_this_version_does_not_honour_is_refused_by_name() {
+    for (yaml, name) in [
+        ("admissionPolicy: Audit\nunlisted: Deny", "spec.admissionPolicy"),
+        ("match: {objectSelector: {matchLabels: {a: b}}}\nunlisted: Deny", "spec.match"),
+        (
+            "owners: [{name: a, formerFieldManagers: [x], fields: [{path: .spec}]}]",
+            "spec.owners[a].formerFieldManagers",
+        ),
+        (
+            "owners: [{name: a, fields: [{path: .spec, compare: Quantity}]}]",
+            "spec.owners[a].fields[0].compare",
+        ),
+    ] {
+        let found = errors(yaml);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(&format!("{name}: ")) && found[0].contains("not honoured"), "{found:?}");
+    }
+}
+
+#[test]
+fn a_condition_reads_only_what_is_claimed_without_condition_and_as_strictly() {
+    let policy = |guard: &str| {
+        format!(
+            "mode: Enforce\nowners: [{{name: a, {ANN}, fields: [{guard}]}}, \
+             {{name: b, {ANN}, fields: [{{path: .spec.x, when: \"oldObject.spec.mode == 'A'\"}}]}}]"
+        )
+    };
+    for guard in ["{path: .spec.mode}", "{path: .spec}"] {
+        compile("p", 1, &spec(&policy(guard))).unwrap();
+    }
+    for guard in [
+        "{path: .spec.other}",
+        "{path: .spec.mode.deeper}",
+        "{path: .spec.mode, mode: Warn}",
+        "{path: .spec.mode, when: 'oldObject.metadata.generation > 1'}",
+    ] {
+        let found = errors(&policy(guard));
+        assert!(
+            found[0].starts_with("spec.owners[b].fields[0].when: ") && found[0].contains(".spec.mode"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn modes_come_from_the_field_else_the_owner_else_the_policy() {
+    let policy = compile(
+        "p",
+        1,
+        &spec(&format!(
+            "mode: Warn\nowners: [{{name: a, {ANN}, mode: Enforce, fields: [{{path: .spec.a}}, {{path: .spec.b, mode: Audit}}]}}, \
+             {{name: b, {ANN}, fields: [{{path: .spec.c}}]}}]"
+        )),
+    )
+    .unwrap();
+    let mode =
+        |path: &str| policy.claims.iter().find(|claim| claim.pattern.to_string() == path).unwrap().mode;
+    assert_eq!([mode(".spec.a"), mode(".spec.b"), mode(".spec.c")], [Mode::Enforce, Mode::Audit, Mode::Warn]);
+    assert_eq!(
+        (policy.mode, policy.integrity.mode, policy.integrity.co_ownership),
+        (Mode::Warn, Mode::Warn, Mode::Audit)
+    );
+    assert_eq!(policy.strictest(), Mode::Enforce);
+}
+
+#[test]
+fn the_shipped_sample_compiles() {
+    let policy: fieldkeeper::api::FieldPolicy =
+        serde_saphyr::from_str(include_str!("../../deploy/samples/nodepools-policy.yaml")).unwrap();
+    compile("nodepools", 1, &policy.spec).unwrap();
+}
