@@ -39,9 +39,9 @@ pub async fn run(cli: Cli) -> ExitCode {
 
 async fn webhook(args: WebhookArgs) -> anyhow::Result<()> {
     let source = Source::from(&args.cluster);
-    let connect = async |snapshots, readiness| {
+    let connect = async |snapshots, readiness, metrics| {
         let client = client::connect(Component::Webhook, &source).await?;
-        Ok::<_, client::Error>(hooks::connect(client, snapshots, &readiness))
+        Ok::<_, client::Error>(hooks::connect(client, snapshots, &readiness, metrics))
     };
     Ok(admission::run(Options::from(args), connect).await?)
 }

@@ -49,6 +49,7 @@ use self::state::{Hooks, Readiness, Snapshots};
 use self::tls::{Follower, TlsFiles};
 use crate::telemetry::health::{health_router, metrics_router};
 use crate::telemetry::metrics::{self, WebhookMetrics};
+use crate::telemetry::policies::PolicyMetrics;
 
 /// How to run the webhook.
 #[derive(Clone, Debug)]
@@ -98,7 +99,7 @@ pub enum RunError<E> {
 /// Runs the webhook until it is told to stop. `connect` starts what needs a cluster.
 pub async fn run<F, E>(
     options: Options,
-    connect: impl FnOnce(Snapshots, Readiness) -> F,
+    connect: impl FnOnce(Snapshots, Readiness, PolicyMetrics) -> F,
 ) -> Result<(), RunError<E>>
 where
     F: Future<Output = Result<Connected, E>>,
@@ -106,6 +107,7 @@ where
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let mut registry = metrics::registry();
     let metrics = WebhookMetrics::register(&mut registry);
+    let policies = PolicyMetrics::register(&mut registry);
     let readiness = Readiness::default();
     let running = readiness.gate("running", "starting");
     let certificate = readiness.gate("certificate", "not loaded yet");
@@ -126,7 +128,8 @@ where
     servers.spawn(serve(numbers, Transport::Plain, metrics_router(Arc::new(registry)), watched.clone()));
 
     let snapshots = Snapshots::default();
-    let connected = connect(snapshots.clone(), readiness.clone()).await.map_err(RunError::Connect)?;
+    let connected =
+        connect(snapshots.clone(), readiness.clone(), policies).await.map_err(RunError::Connect)?;
     let mut background = JoinSet::new();
     background.spawn(connected.background);
     let edge = Arc::new(Edge::new(snapshots, connected.hooks, metrics.clone()));

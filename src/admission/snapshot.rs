@@ -18,6 +18,7 @@ use crate::cluster::in_force::{Compile, GroupResource};
 use crate::cluster::schemas::{Kind, Kinds};
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
+use crate::telemetry::policies::PolicyMetrics;
 
 /// Name of the readiness gate that [`run`] needs.
 pub const GATE: &str = "policies";
@@ -25,12 +26,18 @@ pub const GATE: &str = "policies";
 pub const GATE_REASON: &str = "policies are not loaded yet";
 
 /// Follows the cluster for ever. When it ends, its gate closes.
-pub async fn run(client: Client, compile: impl Compile + Send + Sync, snapshots: Snapshots, gate: Gate) {
+pub async fn run(
+    client: Client,
+    compile: impl Compile + Send + Sync,
+    snapshots: Snapshots,
+    gate: Gate,
+    metrics: PolicyMetrics,
+) {
     let (mut feed, watches) = feed(client);
     let follow = async {
         while let Some(scene) = feed.next(&compile).await {
             let policies = policy_set(&scene);
-            report(&scene);
+            report(&scene, &metrics);
             snapshots.store(Snapshot { policies });
             gate.open();
         }
@@ -94,8 +101,10 @@ fn scale(resource: &GroupResource, kind: &Kind) -> Option<ScalePath> {
     }
 }
 
-fn report(scene: &Scene) {
+fn report(scene: &Scene, metrics: &PolicyMetrics) {
     let in_force = scene.policies.iter().filter(|judged| judged.in_force.is_some()).count();
+    let not_accepted = scene.policies.iter().filter(|judged| judged.problem.is_some()).count();
+    metrics.loaded(in_force, not_accepted, scene.held.is_some());
     tracing::info!(in_force, stored = scene.policies.len(), held = scene.held, "policies loaded");
     for judged in &scene.policies {
         if let Some(problem) = &judged.problem {

@@ -236,6 +236,8 @@ fn classify(object: String, error: kube::Error) -> WriteError {
     }
 }
 
+/// Text of the 500 that answers an apply with a field outside of the schema.
+const NO_SUCH_FIELD: &str = "failed to create typed patch object";
 /// Cause reason of a server-side apply conflict.
 const MANAGER_CONFLICT: &str = "FieldManagerConflict";
 
@@ -246,9 +248,9 @@ fn classify_status(object: String, status: Status) -> WriteError {
         .map(|details| details.retry_after_seconds)
         .filter(|seconds| *seconds > 0)
         .map(|seconds| Duration::from_secs(seconds.into()));
-    let causes: Vec<Cause> = details
-        .map(|details| details.causes)
-        .unwrap_or_default()
+    let all = details.map(|details| details.causes).unwrap_or_default();
+    let another_object = all.iter().any(|cause| cause.field == "metadata.uid");
+    let causes: Vec<Cause> = all
         .into_iter()
         .filter(|cause| cause.reason == MANAGER_CONFLICT)
         .map(|cause| Cause { field: cause.field, message: cause.message })
@@ -256,12 +258,14 @@ fn classify_status(object: String, status: Status) -> WriteError {
     match code {
         404 | 410 => WriteError::Gone { object, message },
         409 if !causes.is_empty() => WriteError::OwnershipConflict { object, causes },
-        // An apply that carries a uid and finds no object, or another one.
-        409 if message.contains("uid mismatch") || message.contains("UID in precondition") => {
-            WriteError::Gone { object, message }
-        }
+        // An apply that carries a uid and finds no object.
+        409 if message.contains("uid mismatch") => WriteError::Gone { object, message },
+        // Or finds another one: to the server this is an attempt to change its uid.
+        422 if another_object => WriteError::Gone { object, message },
         409 => WriteError::VersionConflict { object, message },
-        // 500 too: the server reports failing webhooks and storage hiccups with it.
+        // The server has no better code for an apply that its schema does not know.
+        500 if message.contains(NO_SUCH_FIELD) => WriteError::Permanent { object, code, message },
+        // Any other 500 may pass: the server reports failing webhooks and storage hiccups with it.
         408 | 429 | 500..=599 => WriteError::Transient { object, message, retry_after },
         _ => WriteError::Permanent { object, code, message },
     }

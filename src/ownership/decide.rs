@@ -141,7 +141,8 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     if old.is_some_and(|old| old.text() == new.text()) {
         return Verdict::default();
     }
-    let changes = match diff(old, Some(new), &target.schema, Some(&ClaimedShapes(target))) {
+    let shapes = ClaimedShapes { target, creating: old.is_none() };
+    let changes = match diff(old, Some(new), &target.schema, Some(&shapes)) {
         Ok(changes) => changes,
         Err(error) => return undecided(&error.to_string()),
     };

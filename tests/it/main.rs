@@ -13,6 +13,8 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod arena;
+mod bypasses;
 mod compile;
 mod control_plane;
 mod crd_rules;
@@ -22,5 +24,8 @@ mod http;
 mod layers;
 mod left_behind;
 mod policy_controller;
+mod refusals;
+mod snapshot;
 mod tls;
 mod webhook_endpoint;
+mod write_door;

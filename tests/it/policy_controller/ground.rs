@@ -67,6 +67,10 @@ impl Ground {
         ground
     }
 
+    pub fn plane(&self) -> &'static ControlPlane {
+        self.plane
+    }
+
     async fn apply_folder(&self, folder: &str) {
         let folder = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
         let args = ["apply", "--server-side", "--field-manager=installer", "-k", &folder];
@@ -81,6 +85,27 @@ impl Ground {
         }
         eventually("the CRDs to be served", PATIENCE, async || {
             self.policies().list(&ListParams::default()).await.ok()
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Takes every check out of the FieldPolicy CRD; [`Self::install_crds`] puts them back.
+    pub async fn loosen_policy_crd(&self) {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let name = FieldPolicy::crd_name();
+        let crd = fieldkeeper::api::crds().into_iter().find(|crd| crd.metadata.name.as_deref() == Some(name));
+        let mut crd = serde_json::to_value(crd.unwrap()).unwrap();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        crds.patch(name, &PatchParams::apply("installer"), &Patch::Apply(&crd)).await.unwrap();
+    }
+
+    /// Writes a policy as soon as the CRD in force lets it.
+    pub async fn write_when_possible(&self, policy: &Value) {
+        let name = policy["metadata"]["name"].as_str().unwrap();
+        eventually("a CRD without checks", PATIENCE, async || {
+            self.policies().patch(name, &PatchParams::apply("author"), &Patch::Apply(policy)).await.ok()
         })
         .await
         .unwrap();
