@@ -13,6 +13,7 @@ use super::diff::Change;
 use super::element::Element;
 use super::entry::Operation;
 use super::facts::Facts;
+use super::fieldsv1::FieldsV1Error;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
 use super::path::Path;
@@ -60,18 +61,9 @@ pub(super) fn judge<'f>(
     if check.wiped(findings, notes) {
         return;
     }
-    if check.is_client_side_apply_upgrade() {
-        notes.push("managedFields: client-side apply was upgraded to server-side apply".to_owned());
-        return;
-    }
-    for movement in &scope.tracking.movements {
-        if is_mine(scope.facts, movement, &scope.tracking.movements, changed) {
-            check.co_ownership(movement, findings);
-        } else {
-            check.stripped(movement, findings, notes);
-            check.forged(movement, findings);
-            check.retimed(movement, findings);
-        }
+    if let Err(error) = check.movements(findings, notes) {
+        let why = format!("an entry of managedFields cannot be read: {error}");
+        findings.push(whole(scope.policy, scope.policy.strictest(), Reason::Undecided(why)));
     }
 }
 
@@ -79,19 +71,20 @@ pub(super) fn judge<'f>(
 ///
 /// Without the option the name came from the User-Agent, which a review does not show: then it
 /// is the one Update entry of this subresource that moved, or the one that gained what changed.
-fn is_mine(facts: &Facts<'_>, movement: &Movement, all: &[Movement], changed: &PathSet) -> bool {
+fn is_mine(facts: &Facts<'_>, movement: &Movement<'_>, all: &[Movement<'_>], changed: &PathSet) -> bool {
     if movement.subresource != facts.subresource {
         return false;
     }
     if let Some(name) = facts.field_manager {
         return movement.manager == name;
     }
-    let candidate = |other: &Movement| {
+    let candidate = |other: &Movement<'_>| {
         other.operation == Operation::Update
             && other.subresource == facts.subresource
             && (other.retimed || !other.gained.is_empty())
     };
-    let gained_change = |other: &Movement| other.gained.iter().any(|path| explains(changed, path.elements()));
+    let gained_change =
+        |other: &Movement<'_>| other.gained.iter().any(|path| explains(changed, path.elements()));
     if !candidate(movement) {
         return false;
     }
@@ -109,11 +102,7 @@ fn explains(changed: &PathSet, path: &[Element]) -> bool {
 impl Check<'_, '_, '_> {
     /// An entry that came with the request and names a version that the kind does not have.
     fn unreadable(&self, findings: &mut Vec<Finding>) {
-        let tracking = self.scope.tracking;
-        let known = |entry: &&super::entry::ManagedFieldsEntry<'_>| {
-            tracking.before.iter().any(|old| old.raw == entry.raw) || self.readable(&entry.api_version)
-        };
-        if tracking.after.iter().any(|entry| !known(&entry)) {
+        if self.scope.tracking.come.iter().any(|entry| !self.readable(&entry.api_version)) {
             self.report(findings, None, Tampering::Poisoned);
         }
     }
@@ -127,7 +116,7 @@ impl Check<'_, '_, '_> {
     /// The list is gone. Tells whether there is anything left to compare.
     fn wiped(&self, findings: &mut Vec<Finding>, notes: &mut Vec<String>) -> bool {
         let tracking = self.scope.tracking;
-        if !tracking.after.is_empty() {
+        if !tracking.is_empty() {
             return false;
         }
         if self.scope.creating() {
@@ -139,28 +128,53 @@ impl Check<'_, '_, '_> {
             }
             return true;
         }
-        if tracking.before.is_empty() {
+        if tracking.was_empty() {
             return true;
         }
-        if tracking.before.iter().any(|entry| !self.readable(&entry.api_version)) {
+        if tracking.gone.iter().any(|entry| !self.readable(&entry.api_version)) {
             notes.push(
                 "managedFields: wiped by the API server, since an entry names a removed version".to_owned(),
             );
             return true;
         }
-        let guarded =
-            |movement: &Movement| movement.lost.iter().any(|path| self.of_others(path.elements()).is_some());
+        let guarded = |movement: &Movement<'_>| {
+            movement.lost.iter().any(|path| self.of_others(path.elements()).is_some())
+        };
         if tracking.movements.iter().any(guarded) {
             self.report(findings, None, Tampering::Wiped);
         }
         true
     }
 
-    fn stripped(&self, movement: &Movement, findings: &mut Vec<Finding>, notes: &mut Vec<String>) {
+    /// Judges each movement. An error is an entry whose paths cannot be read.
+    fn movements(&self, findings: &mut Vec<Finding>, notes: &mut Vec<String>) -> Result<(), FieldsV1Error> {
+        if self.is_client_side_apply_upgrade()? {
+            notes.push("managedFields: client-side apply was upgraded to server-side apply".to_owned());
+            return Ok(());
+        }
+        let movements = &self.scope.tracking.movements;
+        for movement in movements {
+            if is_mine(self.scope.facts, movement, movements, self.changed) {
+                self.co_ownership(movement, findings)?;
+            } else {
+                self.stripped(movement, findings, notes)?;
+                self.forged(movement, findings)?;
+                self.retimed(movement, findings)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stripped(
+        &self,
+        movement: &Movement<'_>,
+        findings: &mut Vec<Finding>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), FieldsV1Error> {
         for path in &movement.lost.leaves() {
             let elements = path.elements();
             if explains(self.changed, elements)
-                || self.held_from_above(&movement.after, elements)
+                || self.held_from_above(movement.after.set()?, elements)
                 || self.is_granular_container(elements)
             {
                 continue;
@@ -172,10 +186,11 @@ impl Check<'_, '_, '_> {
             }
             self.report(findings, Some((path, owners)), Tampering::Stripped);
         }
+        Ok(())
     }
 
     /// What the API server itself takes from other entries without a change of value.
-    fn server_dropped(&self, movement: &Movement, path: &[Element]) -> Option<&'static str> {
+    fn server_dropped(&self, movement: &Movement<'_>, path: &[Element]) -> Option<&'static str> {
         let ancient = self.scope.tracking.movements.iter().any(|other| {
             other.manager == ANCIENT_CHANGES
                 && other.operation == Operation::Update
@@ -192,57 +207,64 @@ impl Check<'_, '_, '_> {
         }
     }
 
-    fn forged(&self, movement: &Movement, findings: &mut Vec<Finding>) {
+    fn forged(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
         let by_server = (movement.manager == BEFORE_FIRST_APPLY
-            && self.scope.tracking.before.is_empty()
+            && self.scope.tracking.was_empty()
             && !self.scope.creating())
             || movement.manager == ANCIENT_CHANGES;
         if by_server && movement.operation == Operation::Update {
-            return;
+            return Ok(());
         }
         for path in &movement.gained.leaves() {
             let elements = path.elements();
             // A schema that became atomic moves the holders of children to the node itself.
-            if movement.before.has_below(elements) || self.is_granular_container(elements) {
+            if movement.before.set()?.has_below(elements) || self.is_granular_container(elements) {
                 continue;
             }
             if let Some(owners) = self.of_others(elements) {
                 self.report(findings, Some((path, owners)), Tampering::Forged);
             }
         }
+        Ok(())
     }
 
-    fn retimed(&self, movement: &Movement, findings: &mut Vec<Finding>) {
+    fn retimed(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
         if !movement.retimed {
-            return;
+            return Ok(());
         }
-        for path in &movement.after.leaves() {
+        for path in &movement.after.set()?.leaves() {
             if let Some(owners) = self.of_others(path.elements()) {
                 self.report(findings, Some((path, owners)), Tampering::Retimed);
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// Fields that the request's own manager would hold beside their owner.
-    fn co_ownership(&self, movement: &Movement, findings: &mut Vec<Finding>) {
+    fn co_ownership(
+        &self,
+        movement: &Movement<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FieldsV1Error> {
         let mode = self.scope.policy.integrity.co_ownership;
         for path in &movement.gained {
             let elements = path.elements();
-            if explains(self.changed, elements) || self.held_from_above(&movement.before, elements) {
+            if explains(self.changed, elements) || self.held_from_above(movement.before.set()?, elements) {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
-            if self.is_structure(movement, elements) {
+            if self.is_structure(movement, elements)? {
                 continue;
             }
             self.push(findings, mode, Some((path.clone(), owners)), Reason::CoOwnership);
         }
+        Ok(())
     }
 
     /// Containers, list keys and item membership are held by everybody who holds something inside.
-    fn is_structure(&self, movement: &Movement, path: &[Element]) -> bool {
-        match path {
+    fn is_structure(&self, movement: &Movement<'_>, path: &[Element]) -> Result<bool, FieldsV1Error> {
+        Ok(match path {
             [item @ .., Element::Field(name)] if is_key_field(item, name) => true,
             // An item counts unless the manager gains something inside it that it may write:
             // alone, the membership would pin the item.
@@ -253,8 +275,8 @@ impl Check<'_, '_, '_> {
                     && !matches!(inside, [item @ .., Element::Field(name)] if is_key_field(item, name))
                     && self.of_others(inside).is_none()
             }),
-            _ => movement.after.has_below(path) || self.is_granular_container(path),
-        }
+            _ => movement.after.set()?.has_below(path) || self.is_granular_container(path),
+        })
     }
 
     /// A map or list of which everybody holds a part: held by itself it means nothing.
@@ -292,26 +314,31 @@ impl Check<'_, '_, '_> {
 
     /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:
     /// old entries vanish into one Apply entry, no value changes.
-    fn is_client_side_apply_upgrade(&self) -> bool {
+    fn is_client_side_apply_upgrade(&self) -> Result<bool, FieldsV1Error> {
         let movements = &self.scope.tracking.movements;
         let mut gaining = movements.iter().filter(|movement| !movement.gained.is_empty());
-        let (Some(into), None) = (gaining.next(), gaining.next()) else { return false };
-        let losing = || movements.iter().filter(|movement| !movement.lost.is_empty());
-        into.operation == Operation::Apply
-            && self.changed.is_empty()
-            && losing().next().is_some()
-            && losing().all(|movement| {
-                movement.operation == Operation::Update
-                    && movement.after.is_empty()
-                    && (movement.manager.starts_with("kubectl")
-                        || movement.manager == BEFORE_FIRST_APPLY
-                        || movement.manager == into.manager
-                        || movement.before.contains(&last_applied()))
-            })
-            && !self.scope.policy.owners.iter().any(|owner| {
-                owner.managers.iter().any(|manager| *manager.name == *into.manager)
-                    && !self.scope.judge.is(&owner.subjects)
-            })
+        let (Some(into), None) = (gaining.next(), gaining.next()) else { return Ok(false) };
+        if into.operation != Operation::Apply || !self.changed.is_empty() {
+            return Ok(false);
+        }
+        let mut any_lost = false;
+        for movement in movements.iter().filter(|movement| !movement.lost.is_empty()) {
+            any_lost = true;
+            let migrates = movement.operation == Operation::Update
+                && movement.after.set()?.is_empty()
+                && (movement.manager.starts_with("kubectl")
+                    || movement.manager == BEFORE_FIRST_APPLY
+                    || movement.manager == into.manager
+                    || movement.before.set()?.contains(&last_applied()));
+            if !migrates {
+                return Ok(false);
+            }
+        }
+        let owned_by_others = self.scope.policy.owners.iter().any(|owner| {
+            owner.managers.iter().any(|manager| *manager.name == *into.manager)
+                && !self.scope.judge.is(&owner.subjects)
+        });
+        Ok(any_lost && !owned_by_others)
     }
 
     fn judge(&self, path: &[Element]) -> Judgement<'_> {

@@ -67,10 +67,9 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>) -> Origin {
         written_under(&moved.manager, moved.operation, &moved.subresource)
             && (moved.retimed || !moved.gained.is_empty())
     });
-    let mut candidates = tracking
-        .after
-        .iter()
-        .filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
+    let Ok(entries) = tracking.after() else { return Origin::Request };
+    let mut candidates =
+        entries.iter().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
     let path = change.path.elements();
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
         is_reviewed_version(scope.target, &entry.api_version)
