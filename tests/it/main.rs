@@ -14,6 +14,7 @@ mod harness;
 mod compile;
 mod control_plane;
 mod decisions;
+mod differential;
 mod layers;
 mod left_behind;
 mod webhook_endpoint;
