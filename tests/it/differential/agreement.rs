@@ -7,6 +7,8 @@
 //! in no `managedFields`. Paths that nobody can own are taken out of the oracle's sets. Where structured-merge-diff
 //! cannot read a schema, an object or a `FieldsV1`, the API server tracks nothing, and we may say what we like.
 
+use std::collections::HashSet;
+
 use fieldkeeper::ownership::diff::{Change, ChangeKind, Refine, Split, diff, is_unowned};
 use fieldkeeper::ownership::element::Element;
 use fieldkeeper::ownership::fieldsv1;
@@ -80,9 +82,11 @@ pub fn pair(schema: &Schema, (old, new): &Pair, said: &Comparison, chance: u64) 
     let (old, new) = ours.map_err(|error| format!("not read: {error}"))?;
     let changes = diff(old, new, schema, None).map_err(|error| format!("no difference: {error}"))?;
     let theirs = owned(&said.sets)?;
+    once(&changes)?;
     differ("difference", &sets(&changes), &theirs)?;
     let split = diff(old, new, schema, Some(&AtRandom(chance)));
     let split = split.map_err(|error| format!("no split difference: {error}"))?;
+    once(&split)?;
     differ("difference beside split nodes", &sets(&split), &theirs)?;
     held(schema, old, said.old_set.as_ref()).map_err(|error| format!("old object: {error}"))?;
     held(schema, new, said.new_set.as_ref()).map_err(|error| format!("new object: {error}"))
@@ -102,6 +106,17 @@ pub fn sets(changes: &[Change<'_>]) -> Sets {
         added: of(ChangeKind::Added),
         removed: of(ChangeKind::Removed),
         modified: of(ChangeKind::Modified),
+    }
+}
+
+/// No path may be named twice in the same way.
+fn once(changes: &[Change<'_>]) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    match changes.iter().find(|change| {
+        !seen.insert((change.path.to_string(), change.kind, change.atomic_at.map(|at| (at, change.node))))
+    }) {
+        Some(twice) => Err(format!("{} is {:?} twice", twice.path, twice.kind)),
+        None => Ok(()),
     }
 }
 
@@ -140,7 +155,8 @@ fn held(schema: &Schema, object: Option<Raw<'_>>, tracked: Option<&String>) -> R
 /// Compares what is read of a text.
 pub fn text(text: &str, said: &Canonical) -> Result<(), String> {
     let ours = fieldsv1::parse(text);
-    if said.error.is_some() {
+    // A FieldsV1 comes to us inside of an AdmissionReview: what is no JSON never does.
+    if said.error.is_some() || Raw::parse(text).is_err() {
         return Ok(());
     }
     let set = ours.map_err(|error| format!("not read: {error}"))?;

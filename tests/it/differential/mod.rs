@@ -40,6 +40,7 @@ fn run(first: u64, pairs: usize) -> Tally {
         let seed = if pairs == PAIRS { first } else { seeds.next() };
         match Batch::new(seed).run(&mut oracle) {
             Ok(more) => tally.add(more),
+            Err(error) if pairs > 100_000 => eprintln!("FOUND {seed} {error}"),
             Err(error) => panic!(
                 "{error}\n\nagain: {SEED}={seed} cargo test --test it differential::this_time\n(structured-merge-diff {})",
                 oracle.version
@@ -66,5 +67,5 @@ fn this_time_s_random_cases_agree_too() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let cases = number(CASES).map_or(EACH_PART, |cases| usize::try_from(cases).unwrap());
     let tally = run(now.as_nanos() as u64, cases);
-    println!("{tally:?}");
+    eprintln!("{tally:?}");
 }

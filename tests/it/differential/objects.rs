@@ -108,14 +108,17 @@ fn map(place: Place<'_>, random: &mut Random) -> Json {
     if random.chance(10) {
         return map;
     }
-    for _ in 0..random.below(6) {
-        if let Some(name) = place.name(random) {
-            map.put(&name, value(place.member(&name), random));
+    if let Some(Node { shape: Shape::Struct { fields, embedded, .. }, .. }) = place.node {
+        for field in fields {
+            if random.chance(65) || *embedded && field.implied {
+                map.put(&field.name, value(place.member(&field.name), random));
+            }
         }
     }
-    if let Some(Node { shape: Shape::Struct { fields, embedded, .. }, .. }) = place.node {
-        for field in fields.iter().filter(|field| *embedded && field.implied) {
-            map.put(&field.name, value(place.member(&field.name), random));
+    let more = if place.node.is_some_and(Node::has_fields) { 2 } else { 5 };
+    for _ in 0..random.below(more) {
+        if let Some(name) = place.name(random) {
+            map.put(&name, value(place.member(&name), random));
         }
     }
     map
@@ -168,11 +171,16 @@ fn complete(item: &mut Json, key: &str, place: Place<'_>, random: &mut Random) {
     }
 }
 
-/// A changed copy; now and then one without a change.
+/// A copy with one change or some.
 pub fn changed(object: &Json, kind: &Node, random: &mut Random) -> Json {
     let mut copy = object.clone();
-    for _ in 0..random.below(5) {
+    let mut changes = 1 + random.below(4);
+    while changes > 0 {
         change(&mut copy, root(kind), random);
+        // What changed nothing does not count, most of the time.
+        if copy != *object || random.chance(5) {
+            changes -= 1;
+        }
     }
     copy
 }

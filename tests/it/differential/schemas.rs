@@ -167,6 +167,11 @@ impl Node {
         Value::Object(schema)
     }
 
+    /// Whether members are declared one by one.
+    pub fn has_fields(&self) -> bool {
+        matches!(&self.shape, Shape::Struct { fields, .. } if !fields.is_empty())
+    }
+
     fn lacks_default(&self, name: &str) -> bool {
         match &self.shape {
             Shape::Struct { fields, .. } => {
@@ -314,7 +319,14 @@ impl Maker<'_> {
     }
 
     fn set(&mut self) -> Node {
-        let item = Node::scalar(self.random.pick(Scalar::ALL));
+        let item = match self.random.below(30) {
+            // The API server accepts sets of atomic values, but structured-merge-diff takes only empty ones.
+            0 => Node::list(Node::scalar(Scalar::String), Some("atomic"), &[]),
+            1 => {
+                Node::of(Shape::Struct { fields: self.fields(6), topology: Some("atomic"), embedded: false })
+            }
+            _ => Node::scalar(self.random.pick(Scalar::ALL)),
+        };
         Node::list(item, Some("set"), &[])
     }
 
