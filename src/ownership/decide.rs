@@ -11,17 +11,16 @@
 use std::sync::Arc;
 
 use super::claimed::ClaimedShapes;
-use super::diff::{Change, ChangeKind, NodeKind, diff};
-use super::element::Element;
+use super::diff::diff;
 use super::facts::{Facts, Operation};
-use super::finding::{Draft, finding, whole};
+use super::finding::whole;
 use super::integrity;
-use super::judge::{Activities, Judge, Judgement};
-use super::path::Path;
+use super::judge::Judge;
 use super::raw::Raw;
 use super::reserved;
-use super::rule::{Creation, Mode, Policy, Target, Unlisted};
+use super::rule::{Mode, Target};
 use super::scale;
+use super::scope::Scope;
 use super::system;
 use super::tracking::Tracking;
 use super::verdict::{Finding, Reason, Verdict};
@@ -95,7 +94,8 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
         }
     }
     findings.sort_by(|a, b| {
-        (b.mode.cmp(&a.mode)).then_with(|| a.path.cmp(&b.path)).then_with(|| a.policy.cmp(&b.policy))
+        let place = |finding: &Finding| (finding.path.is_none(), finding.path.clone());
+        b.mode.cmp(&a.mode).then_with(|| place(a).cmp(&place(b))).then_with(|| a.policy.cmp(&b.policy))
     });
     findings.dedup();
     Verdict { findings, break_glass, notes }
@@ -141,7 +141,8 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     if old.is_some_and(|old| old.text() == new.text()) {
         return Verdict::default();
     }
-    let changes = match diff(old, Some(new), &target.schema, Some(&ClaimedShapes(target))) {
+    let shapes = ClaimedShapes { target, creating: old.is_none() };
+    let changes = match diff(old, Some(new), &target.schema, Some(&shapes)) {
         Ok(changes) => changes,
         Err(error) => return undecided(&error.to_string()),
     };
@@ -153,183 +154,11 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     let mut notes = Vec::new();
     let mut findings = Vec::new();
     for policy in &target.policies {
-        let scope = Scope { facts, target, policy, judge: Judge::new(policy, facts), tracking: &tracking };
-        scope.judge_changes(&changes, &mut findings);
+        let judge = Judge::new(policy, facts);
+        let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &changes };
+        scope.judge_changes(&mut findings, &mut notes);
         reserved::judge(&scope.judge, facts, &tracking, &mut findings);
         integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)
-}
-
-/// One policy in one request.
-pub(super) struct Scope<'p, 'f> {
-    pub(super) facts: &'f Facts<'f>,
-    pub(super) target: &'p Target,
-    pub(super) policy: &'p Policy,
-    pub(super) judge: Judge<'p, 'f>,
-    pub(super) tracking: &'f Tracking<'f>,
-}
-
-impl<'p> Scope<'p, '_> {
-    fn judge_changes(&self, changes: &[Change<'_>], findings: &mut Vec<Finding>) {
-        if self.may_create_anything() {
-            return;
-        }
-        // On CREATE there is no stored object: conditions read the new one.
-        let before = Activities::new(self.policy, self.facts.old_object.or(self.facts.object));
-        let mut refused = self.refused(changes, &before);
-        if !self.creating() && !refused.is_empty() && self.may_rely_on_new_state(changes, &refused) {
-            // The write legally changes what a condition reads, so it may also rely on ownership
-            // under the new state: one commit can switch the mode and set the field.
-            let after = Activities::new(self.policy, self.facts.object);
-            let still = self.refused(changes, &after);
-            refused.retain(|draft| {
-                self.reads(&draft.path) || still.iter().any(|other| other.path == draft.path)
-            });
-        }
-        findings.extend(refused.into_iter().map(|draft| finding(self, draft)));
-    }
-
-    pub(super) fn creating(&self) -> bool {
-        self.facts.operation == Operation::Create
-    }
-
-    /// Whether this is a creation in which the requester may set every claimed field.
-    pub(super) fn may_create_anything(&self) -> bool {
-        self.creating()
-            && match &self.policy.creation {
-                Creation::Anyone => true,
-                Creation::Owners { except } => self.judge.is(except),
-            }
-    }
-
-    /// The changes that the requester may not make, given which claims are active.
-    fn refused<'c>(&self, changes: &'c [Change<'_>], active: &Activities<'p, '_>) -> Vec<Draft<'c>> {
-        let mut refused: Vec<Draft<'c>> = Vec::new();
-        let mut owned_item: Option<&[Element]> = None;
-        for change in changes {
-            let path = change.path.elements();
-            if owned_item.is_some_and(|item| path.starts_with(item)) {
-                continue;
-            }
-            if change.node == NodeKind::Item && self.judge.owns_item(path, active) {
-                owned_item = Some(path);
-                continue;
-            }
-            // Its parts follow, each with a judgement of its own.
-            if change.split || (!change.leaf && change.node != NodeKind::Item) {
-                continue;
-            }
-            if (self.creating() && self.set_by_nobody(change)) || system::may_change(self.facts, change) {
-                continue;
-            }
-            if let Some(draft) = self.draft(change, active)
-                && refused.last().is_none_or(|last| last.path != draft.path || last.reason != draft.reason)
-            {
-                refused.push(draft);
-            }
-        }
-        refused
-    }
-
-    fn draft<'c>(&self, change: &'c Change<'_>, active: &Activities<'p, '_>) -> Option<Draft<'c>> {
-        let path = change.path.elements();
-        // What changed inside these is not known, so claims on any part of them are touched.
-        let opaque = matches!(change.node, NodeKind::Duplicates | NodeKind::Atomic);
-        let judgement = match self.judge.path(path, active) {
-            allowed @ (Judgement::Owned { .. } | Judgement::Uncovered) if opaque => {
-                self.judge.below(path, active).unwrap_or(allowed)
-            }
-            judgement => judgement,
-        };
-        let depth = match &judgement {
-            Judgement::Refused { depth, .. }
-            | Judgement::Undecided { depth, .. }
-            | Judgement::Owned { depth } => *depth,
-            Judgement::Uncovered => 0,
-        };
-        // A change inside an atomic node is judged at the node unless a claim lies below it.
-        let at = match change.atomic_at {
-            Some(node) if depth <= node => path.get(..node).unwrap_or(path),
-            _ => path,
-        };
-        let whole_node = at.len() < path.len();
-        let draft = |mode, reason, owners, instead, sensitive| Draft {
-            path: at.iter().cloned().collect::<Path>(),
-            mode,
-            reason,
-            owners,
-            instead,
-            sensitive,
-            old: if whole_node { None } else { change.old },
-            new: if whole_node { None } else { change.new },
-        };
-        if self.policy.deletion.is_some() && is_added_owner_reference(change) && !self.may_delete() {
-            // A reference to an owner that is gone makes the garbage collector delete the object.
-            return Some(draft(self.policy.mode, Reason::Deletion, Vec::new(), None, false));
-        }
-        match judgement {
-            Judgement::Owned { .. } => None,
-            Judgement::Refused { mode, why, claims, .. } => {
-                let sensitive = claims.iter().any(|claim| claim.sensitive);
-                let instead = claims.iter().find_map(|claim| claim.instead.clone());
-                let owners = claims.iter().map(|claim| claim.owner).collect();
-                Some(draft(mode, why.into(), owners, instead, sensitive))
-            }
-            Judgement::Undecided { mode, text, .. } => {
-                Some(draft(mode, Reason::Undecided(text), Vec::new(), None, false))
-            }
-            Judgement::Uncovered => {
-                let metadata = matches!(path.first(), Some(Element::Field(name)) if **name == *"metadata");
-                if self.creating() || metadata {
-                    return None;
-                }
-                Some(draft(self.unlisted_mode()?, Reason::Unlisted, Vec::new(), None, false))
-            }
-        }
-    }
-
-    /// In which mode a change outside every claim is judged, if at all.
-    pub(super) fn unlisted_mode(&self) -> Option<Mode> {
-        match self.policy.unlisted {
-            Unlisted::Allow => None,
-            Unlisted::Warn => Some(self.policy.mode.min(Mode::Warn)),
-            Unlisted::Deny => Some(self.policy.mode),
-        }
-    }
-
-    fn may_delete(&self) -> bool {
-        self.policy.deletion.as_ref().is_none_or(|deleters| self.judge.is(deleters))
-    }
-
-    /// A value that the schema's default put there was set by nobody.
-    fn set_by_nobody(&self, change: &Change<'_>) -> bool {
-        change.kind == ChangeKind::Added
-            && change.new.is_some_and(|value| {
-                // A default that cannot be read is no excuse: the value counts as set.
-                self.target.schema.is_default(change.path.elements(), value).unwrap_or(false)
-            })
-    }
-
-    /// Whether a condition reads a leaf that this write changes, and each such leaf is changed legally.
-    fn may_rely_on_new_state(&self, changes: &[Change<'_>], refused: &[Draft<'_>]) -> bool {
-        changes.iter().any(|change| self.reads(&change.path))
-            && !refused.iter().any(|draft| self.reads(&draft.path))
-    }
-
-    /// Whether a condition of this policy reads the path, something above it or something below it.
-    fn reads(&self, path: &Path) -> bool {
-        let conditions = self.policy.claims.iter().filter_map(|claim| claim.when.as_ref());
-        conditions.flat_map(|condition| condition.reads()).any(|read| {
-            read.iter()
-                .zip(path.elements())
-                .all(|(name, element)| matches!(element, Element::Field(field) if **field == **name))
-        })
-    }
-}
-
-fn is_added_owner_reference(change: &Change<'_>) -> bool {
-    change.kind == ChangeKind::Added
-        && matches!(change.path.elements(), [Element::Field(metadata), Element::Field(references), ..]
-            if **metadata == *"metadata" && **references == *"ownerReferences")
 }

@@ -24,6 +24,10 @@ use super::schema::{ListShape, Schema};
 
 pub use super::value::MAX_DEPTH;
 
+/// Differences whose paths have more elements than this in all are refused: a small
+/// object that is deep and wide at its deepest would fill the memory otherwise.
+pub const MAX_PATH_ELEMENTS: usize = 1 << 21;
+
 /// What happened at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChangeKind {
@@ -49,6 +53,8 @@ pub enum NodeKind {
     /// Several items with the same key or value, taken as one. What changed below is
     /// not known: a claim on any part of such an item is touched.
     Duplicates,
+    /// A subtree that nobody asked to see in parts, see [`Refine::descends`].
+    Whole,
     /// What differs in a split list beside its items: their order, or items that
     /// have none of the keys.
     Rest,
@@ -89,7 +95,8 @@ pub enum Split {
     Items(ListShape),
 }
 
-/// Says where claims lie below atomic nodes.
+/// Says where claims lie, so that atomic nodes are looked into where they matter
+/// and other subtrees are not where they do not.
 ///
 /// The API server takes an atomic node (an atomic list or map, and every list below
 /// preserve-unknown-fields) as one value. A claim below it can be judged only if the
@@ -100,6 +107,14 @@ pub enum Split {
 pub trait Refine {
     /// How to split the atomic node at `path`; `None` to leave it whole.
     fn split(&self, path: &[Element]) -> Option<Split>;
+
+    /// Whether the parts of the changed node at `path` matter one by one. If not, it
+    /// is one change of kind [`NodeKind::Whole`], which saves most of the work on
+    /// CREATE. Without this, the changes are those of structured-merge-diff.
+    fn descends(&self, path: &[Element]) -> bool {
+        let _ = path;
+        true
+    }
 }
 
 /// Why two objects cannot be compared. Never to be taken as "no change".
@@ -111,6 +126,9 @@ pub enum DiffError {
     /// The objects differ deeper than [`MAX_DEPTH`].
     #[error("the difference is nested deeper than {MAX_DEPTH} levels, below {0}")]
     Depth(String),
+    /// The paths of all changes have more than [`MAX_PATH_ELEMENTS`] elements.
+    #[error("the difference is too large")]
+    Size,
     /// The JSON is ambiguous or broken.
     #[error("{at}: {source}")]
     Json {
@@ -137,6 +155,7 @@ impl DiffError {
         match self {
             Self::NotAnObject(_) => "not_an_object",
             Self::Depth(_) => "too_deep",
+            Self::Size => "too_large",
             Self::Json { .. } => "json",
             Self::Item { .. } => "list_item",
         }
@@ -162,7 +181,7 @@ pub fn diff<'a>(
     if same {
         return Ok(Vec::new());
     }
-    walk::Walker::new(refine).run(old, new, schema.root())
+    walk::Walker::new(refine).run((old, new), schema.root())
 }
 
 /// Whether nobody can own the path: what names the object, and what only the API

@@ -107,6 +107,9 @@ fn denial(facts: &Facts<'_>, refused: &[&Finding]) -> String {
         if let Some(holders) = held_by(first) {
             line("set by:", &holders);
         }
+        if first.untracked {
+            line("note:", UNTRACKED);
+        }
         line("instead:", &instead(facts, first));
     }
     if refused.len() > shown.len() {
@@ -124,6 +127,10 @@ fn why(finding: &Finding) -> (&'static str, String) {
     }
 }
 
+/// The hint for a change that no entry explains.
+const UNTRACKED: &str =
+    "no entry of managedFields moved: perhaps a mutating webhook changed it, not your request";
+
 /// Neighbours that differ only in path and value share one explanation.
 fn grouped<'a>(findings: &'a [&'a Finding]) -> impl Iterator<Item = &'a [&'a Finding]> {
     findings.chunk_by(|a, b| {
@@ -132,6 +139,7 @@ fn grouped<'a>(findings: &'a [&'a Finding]) -> impl Iterator<Item = &'a [&'a Fin
             && a.owners == b.owners
             && a.instead == b.instead
             && a.holders == b.holders
+            && a.untracked == b.untracked
             && (a.old == Shown::Absent) == (b.old == Shown::Absent)
             && (a.new == Shown::Absent) == (b.new == Shown::Absent)
     })

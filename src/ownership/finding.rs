@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::decide::Scope;
 use super::judge::Refusal;
 use super::path::Path;
 use super::raw::Raw;
 use super::rule::{Identity, Mode, NamespaceSource, Owner, Policy, Subject};
+use super::scope::Scope;
 use super::verdict::{Finding, OwnerName, Reason, Shown};
 
 /// A refusal that is not yet put into names.
@@ -23,6 +23,8 @@ pub(super) struct Draft<'c> {
     pub(super) sensitive: bool,
     pub(super) old: Option<Raw<'c>>,
     pub(super) new: Option<Raw<'c>>,
+    /// No entry of `managedFields` moved although the value changed.
+    pub(super) untracked: bool,
 }
 
 impl From<Refusal> for Reason {
@@ -47,6 +49,7 @@ pub(super) fn whole(policy: &Policy, mode: Mode, reason: Reason) -> Finding {
         owners: Vec::new(),
         instead: None,
         holders: Vec::new(),
+        untracked: false,
     }
 }
 
@@ -63,6 +66,7 @@ pub(super) fn finding(scope: &Scope<'_, '_>, draft: Draft<'_>) -> Finding {
         owners: owner_names(scope.policy, &draft.owners),
         instead: draft.instead,
         holders,
+        untracked: draft.untracked,
         path: Some(draft.path),
     }
 }

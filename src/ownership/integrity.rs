@@ -9,7 +9,6 @@
 //! Values are not judged here: a changed value is the business of `decide`,
 //! whatever the entries say.
 
-use super::decide::Scope;
 use super::diff::Change;
 use super::element::Element;
 use super::entry::Operation;
@@ -20,6 +19,7 @@ use super::path::Path;
 use super::raw::{Kind, Raw};
 use super::rule::Mode;
 use super::schema::{ListShape, MapNode, Step};
+use super::scope::Scope;
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
 use super::value;
@@ -336,7 +336,17 @@ impl Check<'_, '_, '_> {
             None => whole(self.scope.policy, mode, reason),
             Some((path, owners)) => finding(
                 self.scope,
-                Draft { path, mode, reason, owners, instead: None, sensitive: false, old: None, new: None },
+                Draft {
+                    path,
+                    mode,
+                    reason,
+                    owners,
+                    instead: None,
+                    sensitive: false,
+                    old: None,
+                    new: None,
+                    untracked: false,
+                },
             ),
         });
     }

@@ -4,6 +4,7 @@
 //! number or logs.
 
 mod claimed;
+pub mod compare;
 pub mod condition;
 pub mod decide;
 pub mod diff;
@@ -15,6 +16,7 @@ pub mod fieldsv1;
 mod finding;
 mod integrity;
 mod judge;
+mod mutation;
 pub mod path;
 pub mod pattern;
 pub mod raw;
@@ -22,6 +24,7 @@ mod reserved;
 pub mod rule;
 mod scale;
 pub mod schema;
+mod scope;
 pub mod set;
 mod system;
 mod tracking;

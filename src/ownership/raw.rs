@@ -1,21 +1,25 @@
 //! Borrowed reading of JSON, one level at a time.
 //!
-//! In: a text that serde_json has accepted once. Out: the kind of a value, the
+//! In: a text that `serde_json` has accepted once. Out: the kind of a value, the
 //! members of an object, the items of an array, as slices of that same text.
 //! Nothing below the asked level is looked at, so reading along one changed path
-//! costs little more than skipping over the rest.
+//! costs little more than skipping over the rest. Whoever descends many levels takes
+//! a `Tree`, which skips in constant time, so that depth costs nothing extra.
 //!
 //! A name that occurs twice in an object is an error: readers disagree about which
 //! of the two counts, and an enforcement point must not pick one. This module must
 //! not build trees or compare values (`value` does).
 
 mod scan;
+mod tree;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::value::RawValue;
 use thiserror::Error;
+
+pub(super) use tree::{Node, Tree};
 
 /// Why a text cannot be read as the JSON that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -94,6 +98,11 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
+impl Raw<'static> {
+    /// The number zero.
+    pub const ZERO: Self = Self("0");
+}
+
 const JSON_SPACE: [char; 4] = [' ', '\n', '\r', '\t'];
 
 impl<'a> Raw<'a> {
@@ -133,71 +142,28 @@ impl<'a> Raw<'a> {
 
     /// The members of an object, sorted by name.
     pub fn members(self) -> Result<Vec<Member<'a>>, RawError> {
-        let mut members = Vec::new();
-        let mut sorted = true;
-        self.each_member(|name, value| {
-            let name = decode(name)?;
-            sorted = sorted && members.last().is_none_or(|(last, _): &Member<'_>| *last < name);
-            members.push((name, value));
-            Ok(())
-        })?;
-        // The API server writes custom resources sorted; only struct-typed kinds come otherwise.
-        if !sorted {
-            members.sort_by(|a, b| a.0.cmp(&b.0));
-            let twice = members.iter().zip(members.iter().skip(1)).find(|(a, b)| a.0 == b.0);
-            if let Some(((name, _), _)) = twice {
-                return Err(RawError::DuplicateName(name.clone().into_owned()));
-            }
-        }
-        Ok(members)
+        sorted_members(self, |at| self.value_at(at))
     }
 
     /// The value of one member of an object; `None` if it has no such member.
     pub fn get(self, name: &str) -> Result<Option<Raw<'a>>, RawError> {
         let mut found = None;
-        self.each_member(|quoted, value| {
-            if decode(quoted)? == name && found.replace(value).is_some() {
-                return Err(RawError::DuplicateName(name.to_owned()));
-            }
-            Ok(())
-        })?;
+        each_member(
+            self,
+            |at| self.value_at(at),
+            |quoted, value| {
+                if decode(quoted)? == name && found.replace(value).is_some() {
+                    return Err(RawError::DuplicateName(name.to_owned()));
+                }
+                Ok(())
+            },
+        )?;
         Ok(found)
-    }
-
-    /// The values of some members of an object: `slot` says where a name belongs.
-    pub(super) fn pick(
-        self,
-        slots: usize,
-        slot: impl Fn(&str) -> Option<usize>,
-    ) -> Result<Vec<Option<Raw<'a>>>, RawError> {
-        let mut picked = vec![None; slots];
-        self.each_member(|quoted, value| {
-            let name = decode(quoted)?;
-            match slot(&name).and_then(|slot| picked.get_mut(slot)) {
-                Some(place @ None) => *place = Some(value),
-                Some(Some(_)) => return Err(RawError::DuplicateName(name.into_owned())),
-                None => {}
-            }
-            Ok(())
-        })?;
-        Ok(picked)
     }
 
     /// The items of an array, in order.
     pub fn items(self) -> Result<Vec<Raw<'a>>, RawError> {
-        self.expect(Kind::Array)?;
-        let bytes = self.0.as_bytes();
-        let mut items = Vec::new();
-        let mut at = scan::space_end(bytes, 1);
-        if bytes.get(at) == Some(&b']') {
-            return Ok(items);
-        }
-        loop {
-            let (item, end) = self.value_at(at)?;
-            items.push(item);
-            let Some(next) = next_entry(bytes, end, b']')? else { return Ok(items) };
-            at = next;
-        }
+        list_items(self, |at| self.value_at(at))
     }
 
     /// The decoded value of a string.
@@ -206,41 +172,89 @@ impl<'a> Raw<'a> {
         decode(self.0)
     }
 
-    /// Calls `visit` with the quoted name and the value of each member, in order.
-    fn each_member(
-        self,
-        mut visit: impl FnMut(&'a str, Raw<'a>) -> Result<(), RawError>,
-    ) -> Result<(), RawError> {
-        self.expect(Kind::Object)?;
-        let bytes = self.0.as_bytes();
-        let mut at = scan::space_end(bytes, 1);
-        if bytes.get(at) == Some(&b'}') {
-            return Ok(());
-        }
-        loop {
-            let (name, end) = self.value_at(at)?;
-            name.expect(Kind::String)?;
-            let colon = scan::space_end(bytes, end);
-            if bytes.get(colon) != Some(&b':') {
-                return Err(RawError::Syntax);
-            }
-            let (value, end) = self.value_at(scan::space_end(bytes, colon + 1))?;
-            visit(name.0, value)?;
-            let Some(next) = next_entry(bytes, end, b'}')? else { return Ok(()) };
-            at = next;
-        }
-    }
-
     /// The value that begins at byte `at`, and where it ends.
     fn value_at(self, at: usize) -> Result<(Raw<'a>, usize), RawError> {
         let end = scan::value_end(self.0.as_bytes(), at).ok_or(RawError::Syntax)?;
-        let text = self.0.get(at..end).filter(|text| !text.is_empty()).ok_or(RawError::Syntax)?;
-        Ok((Raw(text), end))
+        Ok((self.slice(at, end)?, end))
+    }
+
+    fn slice(self, from: usize, to: usize) -> Result<Raw<'a>, RawError> {
+        self.0.get(from..to).filter(|text| !text.is_empty()).map(Raw).ok_or(RawError::Syntax)
     }
 
     fn expect(self, expected: Kind) -> Result<(), RawError> {
         let found = self.kind();
         if found == expected { Ok(()) } else { Err(RawError::Kind { expected, found }) }
+    }
+}
+
+/// The members of an object, sorted by name. `value_at` reads the value at a position.
+fn sorted_members<'a, V>(
+    object: Raw<'a>,
+    value_at: impl FnMut(usize) -> Result<(V, usize), RawError>,
+) -> Result<Vec<(Cow<'a, str>, V)>, RawError> {
+    let mut members = Vec::new();
+    let mut sorted = true;
+    each_member(object, value_at, |quoted, value| {
+        let name = decode(quoted)?;
+        sorted = sorted && members.last().is_none_or(|(last, _): &(Cow<'a, str>, V)| *last < name);
+        members.push((name, value));
+        Ok(())
+    })?;
+    // The API server writes custom resources sorted; only struct-typed kinds come otherwise.
+    if !sorted {
+        members.sort_by(|a, b| a.0.cmp(&b.0));
+        let twice = members.iter().zip(members.iter().skip(1)).find(|(a, b)| a.0 == b.0);
+        if let Some(((name, _), _)) = twice {
+            return Err(RawError::DuplicateName(name.clone().into_owned()));
+        }
+    }
+    Ok(members)
+}
+
+/// Calls `visit` with the quoted name and the value of each member, in order.
+fn each_member<'a, V>(
+    object: Raw<'a>,
+    mut value_at: impl FnMut(usize) -> Result<(V, usize), RawError>,
+    mut visit: impl FnMut(&'a str, V) -> Result<(), RawError>,
+) -> Result<(), RawError> {
+    object.expect(Kind::Object)?;
+    let bytes = object.0.as_bytes();
+    let mut at = scan::space_end(bytes, 1);
+    if bytes.get(at) == Some(&b'}') {
+        return Ok(());
+    }
+    loop {
+        let (name, end) = object.value_at(at)?;
+        name.expect(Kind::String)?;
+        let colon = scan::space_end(bytes, end);
+        if bytes.get(colon) != Some(&b':') {
+            return Err(RawError::Syntax);
+        }
+        let (value, end) = value_at(scan::space_end(bytes, colon + 1))?;
+        visit(name.0, value)?;
+        let Some(next) = next_entry(bytes, end, b'}')? else { return Ok(()) };
+        at = next;
+    }
+}
+
+/// The items of an array, in order. `value_at` reads the value at a position.
+fn list_items<V>(
+    array: Raw<'_>,
+    mut value_at: impl FnMut(usize) -> Result<(V, usize), RawError>,
+) -> Result<Vec<V>, RawError> {
+    array.expect(Kind::Array)?;
+    let bytes = array.0.as_bytes();
+    let mut items = Vec::new();
+    let mut at = scan::space_end(bytes, 1);
+    if bytes.get(at) == Some(&b']') {
+        return Ok(items);
+    }
+    loop {
+        let (item, end) = value_at(at)?;
+        items.push(item);
+        let Some(next) = next_entry(bytes, end, b']')? else { return Ok(items) };
+        at = next;
     }
 }
 
@@ -264,4 +278,4 @@ fn decode(quoted: &str) -> Result<Cow<'_, str>, RawError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::ownership) mod tests;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::compare::Compare;
 use super::condition::Expr;
 use super::facts::Requester;
 use super::pattern::Pattern;
@@ -119,6 +120,20 @@ pub struct Claim {
     pub instead: Option<Arc<str>>,
     /// Values are never printed.
     pub sensitive: bool,
+    /// The only mutating webhooks and policies that may change it on its way; empty: any that is
+    /// proven to be one.
+    pub mutators: Vec<Mutator>,
+    /// When two values are the same.
+    pub compare: Compare,
+}
+
+/// A mutating webhook or policy that may change a claimed field.
+#[derive(Clone, Debug)]
+pub struct Mutator {
+    /// Name for reports.
+    pub name: Arc<str>,
+    /// Only while this holds; `object` is the object after all mutation.
+    pub when: Option<Expr>,
 }
 
 /// Who may set claimed fields on CREATE.

@@ -5,7 +5,6 @@
 //! count is mapped to the parent's path, and where a condition reads the parent
 //! or an absent count is ambiguous, the parent itself is asked for.
 
-use super::decide::Scope;
 use super::facts::Facts;
 use super::finding::{Draft, finding};
 use super::judge::{Activities, Judge, Judgement};
@@ -14,6 +13,7 @@ use super::pattern::Pattern;
 use super::raw::{Raw, RawError};
 use super::reserved;
 use super::rule::{Mode, Target};
+use super::scope::Scope;
 use super::tracking::Tracking;
 use super::value;
 use super::verdict::{Finding, Reason};
@@ -68,14 +68,15 @@ fn judge_count(
         },
     };
     // The server stores an absent count as zero.
-    let changed = stored.map(Raw::text) != Some(after.map_or("0", Raw::text));
+    let after = after.unwrap_or(Raw::ZERO);
+    let changed = stored.map(Raw::text) != Some(after.text());
     let tracking = Tracking::default();
     let mut findings = Vec::new();
     for policy in &target.policies {
         let judge = Judge::new(policy, facts);
-        let scope = Scope { facts, target, policy, judge, tracking: &tracking };
+        let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &[] };
         reserved::judge(&scope.judge, facts, &tracking, &mut findings);
-        if let Some(draft) = refused(&scope, &path, changed, stored, after) {
+        if let Some(draft) = refused(&scope, &path, changed, stored, Some(after)) {
             findings.push(finding(&scope, draft));
         }
     }
@@ -114,5 +115,6 @@ fn refused<'c>(
         sensitive: claims.iter().any(|claim| claim.sensitive),
         old: stored,
         new: after,
+        untracked: false,
     })
 }

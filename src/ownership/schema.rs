@@ -1,6 +1,6 @@
 //! The topology of a kind: what is a map, a keyed list, a set, or one atomic value.
 //!
-//! In: the `openAPIV3Schema` of a CRD version, an OpenAPI document of built-in
+//! In: the `openAPIV3Schema` of a CRD version, an `OpenAPI` document of built-in
 //! kinds, or nothing. Out: a tree of [`SchemaNode`]s that says for every path how
 //! the API server tracks it, its list keys and its default. The tree is what
 //! kube-openapi's schemaconv makes for structured-merge-diff, so that a difference
@@ -45,7 +45,7 @@ pub enum SchemaError {
         /// What is wrong.
         what: String,
     },
-    /// An OpenAPI document has no such kind.
+    /// An `OpenAPI` document has no such kind.
     #[error("the OpenAPI document has no kind {kind} in {group}/{version}")]
     NoSuchKind {
         /// API group, empty for the core group.

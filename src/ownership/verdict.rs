@@ -85,6 +85,9 @@ pub struct Finding {
     pub instead: Option<Arc<str>>,
     /// Who holds the field by `managedFields` before the request.
     pub holders: Vec<Holder>,
+    /// The value changed while no entry of `managedFields` moved: the change may be that of a
+    /// mutating webhook, or the entries are frozen.
+    pub untracked: bool,
 }
 
 /// A value as it may be shown.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use super::error::{CompileError, CompileErrors};
 use super::when;
 use crate::api::field_policy::{self as api, FieldPolicySpec};
+use crate::ownership::compare::Compare;
 use crate::ownership::element::Element;
 use crate::ownership::pattern::{Pattern, Step};
 use crate::ownership::rule::{
-    Claim, Creation, DeclaredManager, Identity, Integrity, ManagerUse, Mode, NamespaceSource, Owner, Policy,
-    Subject, Unlisted,
+    Claim, Creation, DeclaredManager, Identity, Integrity, ManagerUse, Mode, Mutator, NamespaceSource, Owner,
+    Policy, Subject, Unlisted,
 };
 
 /// Metadata that only the API server sets: nobody can own it, and a condition may read it unclaimed.
@@ -124,15 +125,6 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
         if !owner.former_field_managers.is_empty() {
             refuse(format!("spec.owners[{}].formerFieldManagers", owner.name), "formerFieldManagers");
         }
-        for (position, field) in owner.fields.iter().enumerate() {
-            let at = |name: &str| format!("spec.owners[{}].fields[{position}].{name}", owner.name);
-            if field.compare != api::Compare::Exact {
-                refuse(at("compare"), "compare other than Exact");
-            }
-            if !field.mutators.is_empty() {
-                refuse(at("mutators"), "mutators");
-            }
-        }
     }
     errors
 }
@@ -166,6 +158,19 @@ fn claim(
             })
             .ok()
     });
+    let mut mutators = Vec::new();
+    for mutator in &field.mutators {
+        let condition = mutator.when.as_ref().and_then(|text| {
+            let place = format!("{at}.mutators[{}].when", mutator.name);
+            let parsed = when::parse_mutator(text);
+            parsed
+                .map_err(|error| {
+                    errors.push(CompileError::located(place, error.position, text, error.message));
+                })
+                .ok()
+        });
+        mutators.push(Mutator { name: Arc::from(&*mutator.name), when: condition });
+    }
     match pattern {
         Some(pattern) if errors.is_empty() => Ok(Claim {
             pattern,
@@ -174,6 +179,13 @@ fn claim(
             when: condition,
             instead: field.instead.as_deref().map(Arc::from),
             sensitive: field.sensitive,
+            mutators,
+            compare: match field.compare {
+                api::Compare::Exact => Compare::Exact,
+                api::Compare::Quantity => Compare::Quantity,
+                api::Compare::Duration => Compare::Duration,
+                api::Compare::EmptyIsAbsent => Compare::EmptyIsAbsent,
+            },
         }),
         _ => Err(errors),
     }

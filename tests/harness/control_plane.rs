@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client};
 use tokio::sync::{Mutex, OnceCell};
@@ -79,8 +79,7 @@ impl ControlPlane {
             let mut plane = Self::prepare(binaries.clone(), options.clone())?;
             match plane.start_all().await {
                 Ok(()) => return Ok(plane),
-                // Between finding a free port and listening on it, somebody else may take it.
-                Err(error) if tries < 3 && format!("{error:#}").contains("address already in use") => {}
+                Err(_) if tries < 3 && plane.lost_a_port() => {}
                 Err(error) => return Err(error.context("the control plane did not start")),
             }
         }
@@ -140,10 +139,17 @@ impl ControlPlane {
         let mut etcd =
             self.spawn("etcd", &self.binaries.etcd, &components::etcd(self.dir(), &self.layout))?;
         let port = self.layout.etcd_port;
-        ready(&mut etcd, async || TcpStream::connect(("127.0.0.1", port)).is_ok()).await?;
+        etcd.ready(START, async || TcpStream::connect(("127.0.0.1", port)).is_ok()).await?;
         self.etcd = Some(etcd);
         self.start_api_server().await?;
         self.start_controllers().await
+    }
+
+    /// Between finding a free port and listening on it, somebody else may take it.
+    fn lost_a_port(&self) -> bool {
+        let logs = fs::read_dir(self.dir().join("logs")).into_iter().flatten().flatten();
+        logs.filter_map(|log| fs::read(log.path()).ok())
+            .any(|log| String::from_utf8_lossy(&log).contains("address already in use"))
     }
 
     /// Starts the API server again after [`Self::stop_api_server`]: same port, same data.
@@ -151,7 +157,7 @@ impl ControlPlane {
         let args = components::api_server(self.dir(), &self.layout, &self.options.api_server_flags);
         let mut process = self.spawn("kube-apiserver", &self.binaries.api_server, &args)?;
         let client = self.admin().await?;
-        ready(&mut process, async || is_ready(&client).await).await?;
+        process.ready(START, async || api_server_is_ready(&client).await).await?;
         self.api_server = Some(process);
         Ok(())
     }
@@ -171,7 +177,7 @@ impl ControlPlane {
                 let args = components::controller_manager(&self.layout, &kubeconfig);
                 let mut process = self.spawn("kube-controller-manager", program, &args)?;
                 let accounts: Api<ServiceAccount> = Api::namespaced(self.admin().await?, "default");
-                ready(&mut process, async || accounts.get("default").await.is_ok()).await?;
+                process.ready(START, async || accounts.get("default").await.is_ok()).await?;
                 self.controller_manager = Some(process);
             } else {
                 say("no kube-controller-manager in KUBEBUILDER_ASSETS: what needs it is skipped");
@@ -255,22 +261,7 @@ impl ControlPlane {
     }
 }
 
-async fn is_ready(client: &Client) -> bool {
+async fn api_server_is_ready(client: &Client) -> bool {
     let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
     client.request_text(request).await.is_ok()
-}
-
-/// Asks until the program is ready; its end, or the limit, is an error with the end of its log.
-async fn ready(process: &mut Process, is_ready: impl AsyncFn() -> bool) -> Result<()> {
-    let start = Instant::now();
-    while !is_ready().await {
-        if let Some(status) = process.status()? {
-            bail!("{} ended with {status}\n{}", process.name(), process.log_tail());
-        }
-        if start.elapsed() > START {
-            bail!("{} is not ready after {START:?}\n{}", process.name(), process.log_tail());
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    Ok(())
 }

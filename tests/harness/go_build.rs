@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::binaries::{Release, SOURCES, say};
+use super::lifeline::Lifeline;
 
 const REPORT: Duration = Duration::from_secs(10);
 
@@ -38,11 +39,16 @@ pub fn build_package(release: &Release, package: &str, what: &str, time: &str, o
     let packages = count_packages(release, package);
     say(&format!("building {what} from Go modules, once; the first time this takes about {time} on 2 cores"));
     let start = Instant::now();
-    let mut build = go(release, "build")
+    // On the lifeline, so that an interrupted test does not leave a compiler behind.
+    let lifeline = Lifeline::new()?;
+    let mut build = lifeline.command(Path::new("go"), ["build", &mod_flag(release)])?;
+    in_sources(&mut build);
+    let mut build = build
         .args(["-v", "-trimpath", "-buildvcs=false", "-ldflags", &link_flags(&release.version)])
         .arg("-o")
         .arg(output)
         .arg(package)
+        .env("GOTMPDIR", lifeline.dir())
         .stderr(Stdio::piped())
         .spawn()?;
     let seen = build.stderr.take().map(|stderr| watch(stderr, start, packages));
@@ -94,9 +100,17 @@ fn watch(stderr: ChildStderr, start: Instant, packages: Option<usize>) -> Vec<St
 
 fn go(release: &Release, command: &str) -> Command {
     let mut go = Command::new("go");
-    go.arg(command).arg(format!("-modfile={}", release.mod_file)).current_dir(SOURCES);
-    go.env("CGO_ENABLED", "0").env("GOWORK", "off").stdin(Stdio::null()).stdout(Stdio::null());
+    go.arg(command).arg(mod_flag(release)).stdin(Stdio::null());
+    in_sources(&mut go);
     go
+}
+
+fn mod_flag(release: &Release) -> String {
+    format!("-modfile={}", release.mod_file)
+}
+
+fn in_sources(go: &mut Command) {
+    go.current_dir(SOURCES).env("CGO_ENABLED", "0").env("GOWORK", "off").stdout(Stdio::null());
 }
 
 /// A progress figure only: when Go cannot tell, the build goes on without it.

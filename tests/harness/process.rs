@@ -78,6 +78,21 @@ impl Process {
         format!("--- end of the log of {} ---\n{tail}\n---", self.name)
     }
 
+    /// Asks until the program is ready; its end, or the limit, is an error with the end of its log.
+    pub async fn ready(&mut self, limit: Duration, is_ready: impl AsyncFn() -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !is_ready().await {
+            if let Some(status) = self.status()? {
+                bail!("{} ended with {status}\n{}", self.name, self.log_tail());
+            }
+            if start.elapsed() > limit {
+                bail!("{} is not ready after {limit:?}\n{}", self.name, self.log_tail());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        Ok(())
+    }
+
     /// Waits until the log holds `text`; fails at once when the program ends without it.
     pub async fn wait_for_log(&mut self, text: &str, limit: Duration) -> Result<()> {
         let start = Instant::now();

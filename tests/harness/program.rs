@@ -1,6 +1,6 @@
-//! Where our own program is.
+//! Our own program, `fieldkeeper`, as a process beside the control plane.
 //!
-//! Input: how this crate was built. Output: the path of `fieldkeeper`, built from the same sources.
+//! Input: how this crate was built, an identity, arguments. Output: a [`Process`] built from the same sources.
 //! Must not: run a stale one.
 
 use std::path::PathBuf;
@@ -8,6 +8,33 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
+
+use super::control_plane::ControlPlane;
+use super::identity::Identity;
+use super::kubectl::Output;
+use super::process::Process;
+
+impl ControlPlane {
+    /// Starts `fieldkeeper webhook …` or `fieldkeeper controller …` under `identity`; its log is `logs/<name>.log`.
+    pub async fn start_fieldkeeper(
+        &self,
+        name: &str,
+        identity: &Identity,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Result<Process> {
+        let kubeconfig = self.kubeconfig(identity).await?;
+        let program = tokio::task::spawn_blocking(fieldkeeper).await??;
+        self.run_beside(name, &program, &kubeconfig, args, env)
+    }
+
+    /// Runs a command of `fieldkeeper` that is done when it is done, such as `fieldkeeper audit`.
+    pub async fn fieldkeeper(&self, identity: &Identity, args: &[&str], input: &str) -> Result<Output> {
+        let kubeconfig = self.kubeconfig(identity).await?;
+        let program = tokio::task::spawn_blocking(fieldkeeper).await??;
+        self.run(program, &kubeconfig, args, input).await
+    }
+}
 
 /// Cargo builds the program for an integration test and says where it is. For an example it does not, so there we
 /// ask Cargo to; a build of what is built already takes a fraction of a second.

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers from bottom to top. A module may use those of lower layers and itself.
-const LAYERS: [&[&str]; 6] = [
+const LAYERS: [&[&str]; 7] = [
     &["ownership"],
     &["api", "managers"],
     &["policy", "fleet"],
     &["cluster", "provider", "telemetry"],
     &["admission", "controllers", "audit"],
     &["cli"],
+    &["commands"],
 ];
 
 /// What pure code must not name: IO, clocks, chance, logging, clients.

@@ -2,9 +2,10 @@
 //!
 //! The owner is this test binary, started again with only [`owner`] to run.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::harness::{ControlPlane, Options, eventually};
 
@@ -53,6 +54,26 @@ async fn nothing_is_left_behind_after_kill_9() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     assert_nothing_left(&dir).await;
+}
+
+#[tokio::test]
+async fn the_folder_of_an_owner_that_could_not_clean_up_is_removed_by_the_next_start() {
+    let folder = |name| tempfile::Builder::new().prefix(name).tempdir().unwrap();
+    let (stale, owned, foreign) = (folder("fieldkeeper-"), folder("fieldkeeper-"), folder("somebody-else-"));
+    let lock = |dir: &Path| {
+        let file = File::create(dir.join("owner.lock")).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
+        file
+    };
+    for dir in [&stale, &foreign] {
+        drop(lock(dir.path()));
+    }
+    let held = lock(owned.path());
+    held.lock().unwrap();
+    let _plane = ControlPlane::start(Options::api_only()).await.unwrap();
+    assert!(!stale.path().exists());
+    assert!(owned.path().exists());
+    assert!(foreign.path().exists());
 }
 
 #[tokio::test]

@@ -5,16 +5,28 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    unreachable_pub,
     reason = "helpers of tests may stop at the first thing that is not as they say, like the tests themselves"
 )]
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod arena;
+mod bypasses;
 mod compile;
 mod control_plane;
+mod crd_rules;
+mod crds;
 mod decisions;
 mod differential;
+mod http;
 mod layers;
 mod left_behind;
+mod policy_controller;
+mod refusals;
+mod snapshot;
+mod tls;
 mod webhook_endpoint;
+mod write_door;

@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde::Deserialize;
-use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use super::lookup::{LookupError, first_byte, lookup};
 use super::number::Number;
 use super::{Access, Comparison, Expr, Literal, Root};
+use crate::ownership::raw::{Kind, Raw, RawError};
+use crate::ownership::value;
 
 /// The objects that a condition may read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,8 +45,14 @@ pub enum EvalError {
         /// The path that was asked for.
         path: String,
     },
-    /// The object is not what JSON allows.
-    Malformed,
+    /// The object cannot be read.
+    Unreadable(RawError),
+}
+
+impl From<RawError> for EvalError {
+    fn from(error: RawError) -> Self {
+        Self::Unreadable(error)
+    }
 }
 
 impl fmt::Display for EvalError {
@@ -57,7 +62,7 @@ impl fmt::Display for EvalError {
             Self::NoOrder { left, right } => write!(f, "a {left} and a {right} have no order"),
             Self::NotACollection { found } => write!(f, "`in` needs a list or a map, but there is a {found}"),
             Self::NotAnObject { path } => write!(f, "{path} leads through something that is no object"),
-            Self::Malformed => f.write_str("the object is no valid JSON"),
+            Self::Unreadable(error) => write!(f, "the object cannot be read: {error}"),
         }
     }
 }
@@ -65,17 +70,24 @@ impl fmt::Display for EvalError {
 impl std::error::Error for EvalError {}
 
 impl<'a> Objects<'a> {
-    /// The value that `access` means; `None` if it is absent.
-    pub fn get(&self, access: &Access) -> Result<Option<&'a RawValue>, EvalError> {
+    /// The value that `access` means; `None` if it, or something on the way to it, is absent.
+    pub fn get(&self, access: &Access) -> Result<Option<Raw<'a>>, EvalError> {
         let object = match access.root {
             Root::OldObject => self.old_object,
             Root::Object => self.object,
         };
         let Some(object) = object else { return Ok(None) };
-        lookup(object, &access.path).map_err(|error| match error {
-            LookupError::NotAnObject(_) => EvalError::NotAnObject { path: access.to_string() },
-            LookupError::Malformed => EvalError::Malformed,
-        })
+        let mut current = Raw::from(object);
+        for name in &access.path {
+            let found = match current.kind() {
+                Kind::Object => current.get(name)?,
+                Kind::Null => None,
+                _ => return Err(EvalError::NotAnObject { path: access.to_string() }),
+            };
+            let Some(found) = found else { return Ok(None) };
+            current = found;
+        }
+        Ok(Some(current))
     }
 }
 
@@ -94,7 +106,7 @@ impl Expr {
     /// [`Expr::accesses`] up once and answers from that.
     pub fn eval_with<'a>(
         &self,
-        get: &mut dyn FnMut(&Access) -> Result<Option<&'a RawValue>, EvalError>,
+        get: &mut dyn FnMut(&Access) -> Result<Option<Raw<'a>>, EvalError>,
     ) -> Result<bool, EvalError> {
         match self.value(get)? {
             Value::Bool(holds) => Ok(holds),
@@ -104,7 +116,7 @@ impl Expr {
 
     fn value<'a, 'e: 'v, 'v>(
         &'e self,
-        get: &mut dyn FnMut(&Access) -> Result<Option<&'a RawValue>, EvalError>,
+        get: &mut dyn FnMut(&Access) -> Result<Option<Raw<'a>>, EvalError>,
     ) -> Result<Value<'v>, EvalError>
     where
         'a: 'v,
@@ -131,7 +143,7 @@ impl Expr {
 fn settle<'a>(
     terms: &[Expr],
     settling: bool,
-    get: &mut dyn FnMut(&Access) -> Result<Option<&'a RawValue>, EvalError>,
+    get: &mut dyn FnMut(&Access) -> Result<Option<Raw<'a>>, EvalError>,
 ) -> Result<bool, EvalError> {
     let mut first_error = None;
     for term in terms {
@@ -151,13 +163,9 @@ enum Value<'a> {
     Number(Number),
     String(Cow<'a, str>),
     Literals(&'a [Literal]),
-    List(&'a RawValue),
-    Map(&'a RawValue),
+    List(Raw<'a>),
+    Map(Raw<'a>),
 }
-
-/// Borrows from the text where it has no escapes; `Cow` alone never would.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> Value<'a> {
     fn of_literal(literal: &'a Literal) -> Self {
@@ -170,15 +178,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn of_raw(raw: &'a RawValue) -> Result<Self, EvalError> {
-        Ok(match first_byte(raw) {
-            Some(b'n') => Self::Null,
-            Some(b't') => Self::Bool(true),
-            Some(b'f') => Self::Bool(false),
-            Some(b'"') => Self::String(parse::<Text<'a>>(raw)?.0),
-            Some(b'[') => Self::List(raw),
-            Some(b'{') => Self::Map(raw),
-            _ => Self::Number(Number::from_json(&parse(raw)?).ok_or(EvalError::Malformed)?),
+    fn of_raw(raw: Raw<'a>) -> Result<Self, EvalError> {
+        Ok(match raw.kind() {
+            Kind::Null => Self::Null,
+            Kind::Bool => Self::Bool(raw.text() == "true"),
+            Kind::String => Self::String(raw.string()?),
+            Kind::Array => Self::List(raw),
+            Kind::Object => Self::Map(raw),
+            Kind::Number => Self::Number(Number::parse(raw.text()).ok_or(RawError::Syntax)?),
         })
     }
 
@@ -192,20 +199,6 @@ impl<'a> Value<'a> {
             Self::Map(_) => "map",
         }
     }
-
-    /// The value as JSON, for the content of lists and maps.
-    fn to_json(&self) -> Result<Json, EvalError> {
-        match self {
-            Self::List(raw) | Self::Map(raw) => parse(raw),
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Literals(_) => {
-                Ok(Json::Null)
-            }
-        }
-    }
-}
-
-fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, EvalError> {
-    serde_json::from_str(raw.get()).map_err(|_| EvalError::Malformed)
 }
 
 fn compare(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
@@ -234,14 +227,9 @@ fn order(left: &Value<'_>, right: &Value<'_>) -> Result<Ordering, EvalError> {
 fn is_in(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
     match right {
         Value::Literals(items) => any(items.iter().map(|item| equal(left, &Value::of_literal(item)))),
-        Value::List(raw) => {
-            any(parse::<Vec<&RawValue>>(raw)?.into_iter().map(|item| equal(left, &Value::of_raw(item)?)))
-        }
+        Value::List(raw) => any(raw.items()?.into_iter().map(|item| equal(left, &Value::of_raw(item)?))),
         Value::Map(raw) => match left {
-            Value::String(key) => {
-                let path = [Box::from(&**key)];
-                lookup(raw, &path).map(|found| found.is_some()).map_err(|_| EvalError::Malformed)
-            }
+            Value::String(key) => Ok(raw.get(key)?.is_some()),
             // No other type can be a key of a JSON object.
             _ => Ok(false),
         },
@@ -253,6 +241,10 @@ fn any(mut items: impl Iterator<Item = Result<bool, EvalError>>) -> Result<bool,
     items.find(|item| !matches!(item, Ok(false))).unwrap_or(Ok(false))
 }
 
+fn all(items: impl Iterator<Item = Result<bool, EvalError>>) -> Result<bool, EvalError> {
+    any(items.map(|item| item.map(|same| !same))).map(|differs| !differs)
+}
+
 fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
     Ok(match (left, right) {
         (Value::Null, Value::Null) => true,
@@ -260,44 +252,13 @@ fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, EvalError> {
         (Value::Number(a), Value::Number(b)) => a == b,
         (Value::String(a), Value::String(b)) => a == b,
         (Value::Literals(a), Value::Literals(b)) => a == b,
-        (Value::Literals(items), list @ Value::List(_)) | (list @ Value::List(_), Value::Literals(items)) => {
-            list.to_json()?.as_array().is_some_and(|found| {
-                found.len() == items.len()
-                    && found.iter().zip(*items).all(|(json, item)| is_literal(json, item))
-            })
+        (Value::Literals(items), Value::List(raw)) | (Value::List(raw), Value::Literals(items)) => {
+            let found = raw.items()?;
+            let same =
+                |(raw, item): (&Raw<'_>, &Literal)| equal(&Value::of_raw(*raw)?, &Value::of_literal(item));
+            found.len() == items.len() && all(found.iter().zip(*items).map(same))?
         }
-        (Value::List(_), Value::List(_)) | (Value::Map(_), Value::Map(_)) => {
-            same_json(&left.to_json()?, &right.to_json()?)
-        }
+        (Value::List(a), Value::List(b)) | (Value::Map(a), Value::Map(b)) => value::equal(*a, *b)?,
         _ => false,
     })
-}
-
-fn is_literal(json: &Json, literal: &Literal) -> bool {
-    match (json, literal) {
-        (Json::Null, Literal::Null) => true,
-        (Json::Bool(a), Literal::Bool(b)) => a == b,
-        (Json::Number(a), Literal::Number(b)) => Number::from_json(a) == Some(*b),
-        (Json::String(a), Literal::String(b)) => **a == **b,
-        (Json::Array(a), Literal::List(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(json, literal)| is_literal(json, literal))
-        }
-        _ => false,
-    }
-}
-
-/// Deep equality with numbers by value, which `serde_json`'s own does not have: there `1` is not `1.0`.
-fn same_json(left: &Json, right: &Json) -> bool {
-    match (left, right) {
-        (Json::Number(a), Json::Number(b)) => {
-            Number::from_json(a).is_some_and(|a| Number::from_json(b) == Some(a))
-        }
-        (Json::Array(a), Json::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_json(a, b))
-        }
-        (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same_json(a, b)))
-        }
-        _ => left == right,
-    }
 }

@@ -12,7 +12,6 @@
 //! Printing a tree gives text that parses to the same tree.
 
 mod eval;
-mod lookup;
 mod number;
 #[cfg(test)]
 mod tests;
@@ -20,7 +19,6 @@ mod tests;
 use std::fmt;
 
 pub use eval::{EvalError, Objects};
-pub use lookup::{LookupError, lookup};
 pub use number::Number;
 
 /// The variable that a path starts from.

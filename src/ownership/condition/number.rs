@@ -16,11 +16,14 @@ pub enum Number {
 }
 
 impl Number {
-    /// The number in a JSON text; `None` for something no `f64` can hold.
+    /// The number that a JSON text is; `None` if it is none, or too large for any `f64`.
     #[must_use]
-    pub fn from_json(number: &serde_json::Number) -> Option<Self> {
-        let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-        integer.map(Self::Integer).or_else(|| number.as_f64().filter(|d| d.is_finite()).map(Self::Double))
+    pub fn parse(text: &str) -> Option<Self> {
+        let integer = text.parse::<i64>().map(i128::from).or_else(|_| text.parse::<u64>().map(i128::from));
+        integer
+            .ok()
+            .map(Self::Integer)
+            .or_else(|| text.parse().ok().filter(|d: &f64| d.is_finite()).map(Self::Double))
     }
 
     /// Which one is larger.

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::*;
+use crate::ownership::raw::Raw;
 use crate::policy::when;
 
 const POOL: &str = r#"{
@@ -144,7 +145,7 @@ fn values_may_come_from_elsewhere_and_only_what_is_needed_is_asked_for() {
     let mut asked = Vec::new();
     let result = expr.eval_with(&mut |access| {
         asked.push(access.to_string());
-        Ok(Some(&one))
+        Ok(Some(Raw::from(&*one)))
     });
     assert_eq!(result, Ok(true));
     assert_eq!(asked, ["oldObject.a"]);
@@ -157,4 +158,13 @@ fn mutators_see_both_objects() {
     let objects = Objects { old_object: Some(&old), object: Some(&new) };
     let expr = when::parse_mutator("oldObject.a < object.a").unwrap();
     assert_eq!(expr.eval_on(&objects), Ok(true));
+}
+
+#[test]
+fn an_object_that_two_readers_may_read_differently_decides_nothing() {
+    let twice: Box<RawValue> = serde_json::from_str(r#"{"a": {"b": 1, "b": 2}}"#).unwrap();
+    let error = when::parse("oldObject.a.b == 2").unwrap().eval(Some(&twice)).unwrap_err();
+    assert_eq!(error.to_string(), "the object cannot be read: the name \"b\" occurs twice in one object");
+    // What is not read does not matter.
+    assert_eq!(when::parse("has(oldObject.c)").unwrap().eval(Some(&twice)), Ok(false));
 }

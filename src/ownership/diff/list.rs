@@ -7,23 +7,22 @@
 use std::cmp::Ordering;
 
 use super::super::element::Scalar;
-use super::super::raw::{Kind, Raw, RawError};
+use super::super::raw::{Kind, Node, RawError};
 use super::super::schema::{ListKey, ListNode, SchemaNode};
 use super::super::value;
-use super::walk::{Pair, Treated, Walker, is_empty};
+use super::walk::{Pair, Treated, Walker, is_empty, of_kind, raws};
 use super::{ChangeKind, DiffError, Element, ListShape, NodeKind};
 
 /// An item with the element that names it.
-type Named<'a> = (Element, Raw<'a>);
+type Named<'a, 't> = (Element, Node<'a, 't>);
 
 impl<'a> Walker<'a, '_> {
     /// Compares two lists at the current path.
-    pub(super) fn list(&mut self, (old, new): Pair<'a>, list: &ListNode) -> Result<Treated, DiffError> {
-        let old = old.filter(|raw| raw.kind() == Kind::Array);
-        let new = new.filter(|raw| raw.kind() == Kind::Array);
+    pub(super) fn list(&mut self, (old, new): Pair<'a, '_>, list: &ListNode) -> Result<Treated, DiffError> {
+        let (old, new) = (of_kind(old, Kind::Array), of_kind(new, Kind::Array));
         let shape = self.shape_of(list);
         if shape == ListShape::Atomic {
-            return Ok(Treated::Whole);
+            return Ok(Treated::Whole(NodeKind::Atomic));
         }
         if is_empty(old) && is_empty(new) {
             return Ok(Treated::Leaf);
@@ -49,12 +48,12 @@ impl<'a> Walker<'a, '_> {
     }
 
     /// The items with their names, and those that have none.
-    fn named(
+    fn named<'t>(
         &self,
-        list: Option<Raw<'a>>,
+        list: Option<Node<'a, 't>>,
         shape: &ListShape,
         strict: bool,
-    ) -> Result<(Vec<Named<'a>>, Vec<Raw<'a>>), DiffError> {
+    ) -> Result<(Vec<Named<'a, 't>>, Vec<Node<'a, 't>>), DiffError> {
         let Some(list) = list else { return Ok((Vec::new(), Vec::new())) };
         let items = list.items().map_err(|error| self.json(error))?;
         let mut named = Vec::with_capacity(items.len());
@@ -70,10 +69,10 @@ impl<'a> Walker<'a, '_> {
     }
 
     /// Compares item by item. Items of one name are neighbours after sorting.
-    fn groups(
+    fn groups<'t>(
         &mut self,
-        mut old: Vec<Named<'a>>,
-        mut new: Vec<Named<'a>>,
+        mut old: Vec<Named<'a, 't>>,
+        mut new: Vec<Named<'a, 't>>,
         node: &SchemaNode,
     ) -> Result<(), DiffError> {
         // Stable: duplicates keep their order.
@@ -87,7 +86,7 @@ impl<'a> Walker<'a, '_> {
                 (None, Some(_)) => Ordering::Greater,
                 (None, None) => return Ok(()),
             };
-            let (mut before, mut after): (&[Named<'a>], &[Named<'a>]) = (&[], &[]);
+            let (mut before, mut after): (&[Named<'a, 't>], &[Named<'a, 't>]) = (&[], &[]);
             if order.is_le() {
                 (before, old) = old.split_at(group_len(old));
             }
@@ -99,9 +98,14 @@ impl<'a> Walker<'a, '_> {
     }
 
     /// Compares the items of one name.
-    fn group(&mut self, old: &[Named<'a>], new: &[Named<'a>], node: &SchemaNode) -> Result<(), DiffError> {
+    fn group(
+        &mut self,
+        old: &[Named<'a, '_>],
+        new: &[Named<'a, '_>],
+        node: &SchemaNode,
+    ) -> Result<(), DiffError> {
         if let ([(_, a)], [(_, b)]) = (old, new)
-            && a.text() == b.text()
+            && a.raw.text() == b.raw.text()
         {
             return Ok(());
         }
@@ -112,7 +116,7 @@ impl<'a> Walker<'a, '_> {
             (0 | 1, 0 | 1) => self.compare(first, node)?,
             (2.., 2..) => {
                 if !self.same_values(old, new)? {
-                    self.push(ChangeKind::Modified, NodeKind::Duplicates, true, first);
+                    self.push(ChangeKind::Modified, NodeKind::Duplicates, true, raws(first))?;
                 }
             }
             // From several to one: that one is new, the group is gone.
@@ -120,13 +124,13 @@ impl<'a> Walker<'a, '_> {
                 if first.1.is_some() {
                     self.compare((None, first.1), node)?;
                 }
-                self.push(ChangeKind::Removed, NodeKind::Duplicates, true, (first.0, None));
+                self.push(ChangeKind::Removed, NodeKind::Duplicates, true, raws((first.0, None)))?;
             }
             (_, _) => {
                 if first.0.is_some() {
                     self.compare((first.0, None), node)?;
                 }
-                self.push(ChangeKind::Added, NodeKind::Duplicates, true, (None, first.1));
+                self.push(ChangeKind::Added, NodeKind::Duplicates, true, raws((None, first.1)))?;
             }
         }
         self.path.pop();
@@ -136,41 +140,45 @@ impl<'a> Walker<'a, '_> {
     /// Reports what differs in a split list beside its named items.
     fn rest(
         &mut self,
-        lists: Pair<'a>,
-        (old, new): (&[Named<'a>], &[Named<'a>]),
-        (old_rest, new_rest): (&[Raw<'a>], &[Raw<'a>]),
+        lists: Pair<'a, '_>,
+        (old, new): (&[Named<'a, '_>], &[Named<'a, '_>]),
+        (old_rest, new_rest): (&[Node<'a, '_>], &[Node<'a, '_>]),
     ) -> Result<(), DiffError> {
         let mut same = old_rest.len() == new_rest.len();
         for (a, b) in old_rest.iter().zip(new_rest) {
-            same = same && value::equal(*a, *b).map_err(|error| self.json(error))?;
+            same = same && self.same_value(*a, *b)?;
         }
         if !same || !same_order(old, new) {
-            self.push(ChangeKind::Modified, NodeKind::Rest, true, lists);
+            self.push(ChangeKind::Modified, NodeKind::Rest, true, raws(lists))?;
         }
         Ok(())
     }
 
-    fn same_values(&self, old: &[Named<'a>], new: &[Named<'a>]) -> Result<bool, DiffError> {
+    fn same_values(&self, old: &[Named<'a, '_>], new: &[Named<'a, '_>]) -> Result<bool, DiffError> {
         if old.len() != new.len() {
             return Ok(false);
         }
         for (a, b) in old.iter().zip(new) {
-            if !value::equal(a.1, b.1).map_err(|error| self.json(error))? {
+            if !self.same_value(a.1, b.1)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
+
+    fn same_value(&self, old: Node<'_, '_>, new: Node<'_, '_>) -> Result<bool, DiffError> {
+        value::equal_nodes(old, new, self.path.len()).map_err(|error| self.json(error))
+    }
 }
 
-fn group_len(items: &[Named<'_>]) -> usize {
+fn group_len(items: &[Named<'_, '_>]) -> usize {
     let Some((element, _)) = items.first() else { return 0 };
     items.iter().take_while(|item| item.0 == *element).count()
 }
 
 /// Whether the items that both lists have stand in the same order.
-fn same_order(old: &[Named<'_>], new: &[Named<'_>]) -> bool {
-    let sorted = |items: &[Named<'_>]| {
+fn same_order(old: &[Named<'_, '_>], new: &[Named<'_, '_>]) -> bool {
+    let sorted = |items: &[Named<'_, '_>]| {
         let mut names: Vec<Element> = items.iter().map(|item| item.0.clone()).collect();
         names.sort();
         names
@@ -182,15 +190,15 @@ fn same_order(old: &[Named<'_>], new: &[Named<'_>]) -> bool {
 }
 
 /// The element that names an item, or why it has none.
-fn name_of(item: Raw<'_>, shape: &ListShape) -> Result<Result<Element, &'static str>, RawError> {
+fn name_of(item: Node<'_, '_>, shape: &ListShape) -> Result<Result<Element, &'static str>, RawError> {
     let keys = match shape {
         ListShape::Keyed(keys) => keys,
         ListShape::Set | ListShape::Atomic => {
-            let scalar = if item.kind() == Kind::Null { None } else { Scalar::parse(item.text()) };
+            let scalar = if item.raw.kind() == Kind::Null { None } else { Scalar::parse(item.raw.text()) };
             return Ok(scalar.map(Element::Value).ok_or("an item of the set is no scalar"));
         }
     };
-    if item.kind() != Kind::Object {
+    if item.raw.kind() != Kind::Object {
         return Ok(Err("an item of the keyed list is no object"));
     }
     let values = item.pick(keys.len(), |name| keys.iter().position(|key| *key.name == *name))?;

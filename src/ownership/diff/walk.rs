@@ -3,16 +3,22 @@
 //! In: two values and a node. Out: changes, in the walker. The cases follow
 //! structured-merge-diff's `compare.go` one by one; lists are in `list`.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
 use super::super::path::{DisplayPath, Path};
-use super::super::raw::{Kind, Member, Raw, RawError};
+use super::super::raw::{Kind, Node, Raw, RawError, Tree};
 use super::super::schema::{MapNode, SchemaNode};
 use super::super::value;
-use super::{Change, ChangeKind, DiffError, Element, ListShape, MAX_DEPTH, NodeKind, Refine, Split};
+use super::{Change, ChangeKind, DiffError, Element, ListShape, NodeKind, Refine, Split};
+use super::{MAX_DEPTH, MAX_PATH_ELEMENTS};
 
 pub(super) const METADATA: &str = "metadata";
 
 /// Two values at one path; at least one is there.
-pub(super) type Pair<'a> = (Option<Raw<'a>>, Option<Raw<'a>>);
+pub(super) type Pair<'a, 't> = (Option<Node<'a, 't>>, Option<Node<'a, 't>>);
+/// The same, as changes show them.
+pub(super) type RawPair<'a> = (Option<Raw<'a>>, Option<Raw<'a>>);
 
 /// How a node was treated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,15 +28,17 @@ pub(super) enum Treated {
     /// It is a scalar, a null or empty.
     Leaf,
     /// It is a value of several parts, and they are not compared.
-    Whole,
+    Whole(NodeKind),
 }
 
 pub(super) struct Walker<'a, 'r> {
     pub(super) path: Path,
-    pub(super) changes: Vec<Change<'a>>,
+    changes: Vec<Change<'a>>,
+    /// How many more elements the paths of all changes may have.
+    room: usize,
     refine: Option<&'r dyn Refine>,
     /// Inside a split atomic node: the length of its path.
-    pub(super) split_at: Option<usize>,
+    split_at: Option<usize>,
 }
 
 /// Whether nobody can own a member of the object or of its metadata.
@@ -57,58 +65,93 @@ pub(super) fn is_unowned_field(parent: &[Element], name: &str) -> bool {
 
 impl<'a, 'r> Walker<'a, 'r> {
     pub(super) fn new(refine: Option<&'r dyn Refine>) -> Self {
-        Self { path: Path::root(), changes: Vec::new(), refine, split_at: None }
+        Self { path: Path::root(), changes: Vec::new(), room: MAX_PATH_ELEMENTS, refine, split_at: None }
     }
 
-    /// Compares two whole objects. The object itself is no path of its own.
+    /// Compares two whole objects. The object and its metadata are no paths of their own.
     pub(super) fn run(
         mut self,
-        old: Option<Raw<'a>>,
-        new: Option<Raw<'a>>,
+        objects: RawPair<'a>,
         root: &SchemaNode,
     ) -> Result<Vec<Change<'a>>, DiffError> {
-        self.members((old, new), root.map())?;
+        self.top(objects, root.map())?;
         Ok(self.changes)
     }
 
-    /// Compares what stands at the current path.
-    pub(super) fn compare(&mut self, pair: Pair<'a>, node: &SchemaNode) -> Result<(), DiffError> {
-        if let (Some(old), Some(new)) = pair
-            && old.text() == new.text()
-        {
-            return Ok(());
-        }
-        if self.path.len() > MAX_DEPTH {
-            let start = self.path.elements().get(..4).unwrap_or_default();
-            return Err(DiffError::Depth(DisplayPath(start).to_string()));
-        }
-        let container = self.container_came_or_went(pair, node);
-        if let Some(kind) = container {
-            self.push(kind, self.item_or(NodeKind::Container), false, pair);
-        }
-        let treated = self.treat(pair, node)?;
-        if treated != Treated::Parts {
-            self.whole(treated, pair, node)?;
+    /// Compares the members of the object or of its metadata. Most of their text
+    /// did not change or cannot be owned: it is stepped over, and only members that
+    /// changed are looked into.
+    fn top(&mut self, (old, new): RawPair<'a>, map: Option<&MapNode>) -> Result<(), DiffError> {
+        let members = |side: Option<Raw<'a>>| side.map_or(Ok(Vec::new()), Raw::members);
+        let old = members(old).map_err(|error| self.json(error))?;
+        let new = members(new).map_err(|error| self.json(error))?;
+        for (name, old, new) in zip(old, new) {
+            if same_text(old, new) || is_unowned_field(&self.path, &name) {
+                continue;
+            }
+            let node = map.and_then(|map| map.field(&name)).unwrap_or_else(|| SchemaNode::deduced());
+            self.path.push(element_of(&name, map));
+            if self.path.len() == 1 && name == METADATA {
+                let sides = (map_or_nothing(old)?, map_or_nothing(new)?);
+                self.top(sides, node.map())?;
+            } else {
+                let trees = (self.tree(old)?, self.tree(new)?);
+                self.compare((trees.0.as_ref().map(Tree::root), trees.1.as_ref().map(Tree::root)), node)?;
+            }
+            self.path.pop();
         }
         Ok(())
     }
 
-    /// Compares the parts of both sides, each by its own form.
-    fn treat(&mut self, (old, new): Pair<'a>, node: &SchemaNode) -> Result<Treated, DiffError> {
-        let (Some(a), Some(b)) = (old, new) else {
-            return self.treat_as(Form::of(old.or(new), node), (old, new), node);
+    fn tree(&self, side: Option<Raw<'a>>) -> Result<Option<Tree<'a>>, DiffError> {
+        side.map(Tree::new).transpose().map_err(|error| self.json(error))
+    }
+
+    /// Compares what stands at the current path.
+    pub(super) fn compare(&mut self, pair: Pair<'a, '_>, node: &SchemaNode) -> Result<(), DiffError> {
+        let (old, new) = raws(pair);
+        if same_text(old, new) {
+            return Ok(());
+        }
+        if self.path.len() > MAX_DEPTH {
+            return Err(self.json(RawError::Depth(MAX_DEPTH)));
+        }
+        if self.split_at.is_none() && self.refine.is_some_and(|refine| !refine.descends(&self.path)) {
+            return self.whole(NodeKind::Whole, pair, node);
+        }
+        let came_or_went = match (old, new) {
+            (None, Some(only)) => Some((ChangeKind::Added, only)),
+            (Some(only), None) => Some((ChangeKind::Removed, only)),
+            _ => None,
         };
-        let (a, b) = (Form::of(Some(a), node), Form::of(Some(b), node));
-        let first = self.treat_as(a, (old, new), node)?;
-        if a == b {
+        if let Some((kind, only)) = came_or_went
+            && self.has_parts(only, node)
+        {
+            self.push(kind, self.item_or(NodeKind::Container), false, (old, new))?;
+        }
+        match self.treat(pair, node)? {
+            Treated::Parts => Ok(()),
+            Treated::Leaf => self.whole(NodeKind::Leaf, pair, node),
+            Treated::Whole(kind) => self.whole(kind, pair, node),
+        }
+    }
+
+    /// Compares the parts of both sides, each by its own form.
+    fn treat(&mut self, pair: Pair<'a, '_>, node: &SchemaNode) -> Result<Treated, DiffError> {
+        let (Some(old), Some(new)) = pair else {
+            return self.treat_as(Form::of(pair.0.or(pair.1), node), pair, node);
+        };
+        let (old, new) = (Form::of(Some(old), node), Form::of(Some(new), node));
+        let first = self.treat_as(old, pair, node)?;
+        if old == new {
             return Ok(first);
         }
         // Another form than before: the parts of each side, and the node itself where
         // one of the two forms has no parts.
-        Ok(first.max(self.treat_as(b, (old, new), node)?))
+        Ok(first.max(self.treat_as(new, pair, node)?))
     }
 
-    fn treat_as(&mut self, form: Form, pair: Pair<'a>, node: &SchemaNode) -> Result<Treated, DiffError> {
+    fn treat_as(&mut self, form: Form, pair: Pair<'a, '_>, node: &SchemaNode) -> Result<Treated, DiffError> {
         match (form, node.map(), node.list()) {
             (Form::Map, Some(map), _) => self.map(pair, map),
             (Form::List, _, Some(list)) => self.list(pair, list),
@@ -116,102 +159,54 @@ impl<'a, 'r> Walker<'a, 'r> {
         }
     }
 
-    fn map(&mut self, (old, new): Pair<'a>, map: &MapNode) -> Result<Treated, DiffError> {
+    /// Compares two maps at the current path.
+    fn map(&mut self, (old, new): Pair<'a, '_>, map: &MapNode) -> Result<Treated, DiffError> {
         let (old, new) = (of_kind(old, Kind::Object), of_kind(new, Kind::Object));
         if map.is_atomic() && self.split_at.is_none() {
-            return Ok(Treated::Whole);
+            return Ok(Treated::Whole(NodeKind::Atomic));
         }
         if is_empty(old) && is_empty(new) {
             return Ok(Treated::Leaf);
         }
-        self.members((old, new), Some(map))?;
+        let old = old.map_or(Ok(Vec::new()), Node::members).map_err(|error| self.json(error))?;
+        let new = new.map_or(Ok(Vec::new()), Node::members).map_err(|error| self.json(error))?;
+        for (name, old, new) in zip(old, new) {
+            if same_text(old.map(|node| node.raw), new.map(|node| node.raw)) {
+                continue;
+            }
+            // A name that the schema does not know should have been pruned. It is judged
+            // by what it holds.
+            let node = map.field(&name).unwrap_or_else(|| SchemaNode::deduced());
+            self.path.push(element_of(&name, Some(map)));
+            self.compare((old, new), node)?;
+            self.path.pop();
+        }
         Ok(Treated::Parts)
     }
 
-    /// Compares the members of two objects by name.
-    fn members(&mut self, (old, new): Pair<'a>, map: Option<&MapNode>) -> Result<(), DiffError> {
-        let mut old = self.members_of(old)?.into_iter().peekable();
-        let mut new = self.members_of(new)?.into_iter().peekable();
-        loop {
-            // Both are sorted: the smaller name is on one side only.
-            let order = match (old.peek(), new.peek()) {
-                (Some((a, _)), Some((b, _))) => a.cmp(b),
-                (Some(_), None) => std::cmp::Ordering::Less,
-                (None, Some(_)) => std::cmp::Ordering::Greater,
-                (None, None) => return Ok(()),
-            };
-            let before = if order.is_le() { old.next() } else { None };
-            let after = if order.is_ge() { new.next() } else { None };
-            let pair = (before.as_ref().map(|m| m.1), after.as_ref().map(|m| m.1));
-            if let (Some(old), Some(new)) = pair
-                && old.text() == new.text()
-            {
-                continue;
-            }
-            if let Some((name, _)) = before.as_ref().or(after.as_ref()) {
-                self.member(name, pair, map)?;
-            }
-        }
-    }
-
-    fn member(&mut self, name: &str, pair: Pair<'a>, map: Option<&MapNode>) -> Result<(), DiffError> {
-        if self.path.len() < 2 && is_unowned_field(&self.path, name) {
-            return Ok(());
-        }
-        if self.path.is_empty() && name == METADATA {
-            return self.metadata(pair, map);
-        }
-        // A name that the schema does not know should have been pruned. It is judged
-        // by what it holds.
-        let node = map.and_then(|map| map.field(name)).unwrap_or_else(|| SchemaNode::deduced());
-        self.path.push(map.map_or_else(|| Element::field(name), |map| map.element_of(name)));
-        self.compare(pair, node)?;
-        self.path.pop();
-        Ok(())
-    }
-
-    /// Metadata is always there, and no path of its own: only what is in it counts.
-    fn metadata(&mut self, (old, new): Pair<'a>, root: Option<&MapNode>) -> Result<(), DiffError> {
-        let side = |raw: Option<Raw<'a>>| match raw.map(|raw| (raw, raw.kind())) {
-            None | Some((_, Kind::Null)) => Ok(None),
-            Some((raw, Kind::Object)) => Ok(Some(raw)),
-            Some((_, kind)) => Err(DiffError::NotAnObject(kind)),
-        };
-        let pair = (side(old)?, side(new)?);
-        let node = root.and_then(|map| map.field(METADATA)).unwrap_or_else(|| SchemaNode::deduced());
-        self.path.push(Element::field(METADATA));
-        self.members(pair, node.map())?;
-        self.path.pop();
-        Ok(())
-    }
-
-    fn members_of(&self, side: Option<Raw<'a>>) -> Result<Vec<Member<'a>>, DiffError> {
-        side.map_or(Ok(Vec::new()), |raw| raw.members().map_err(|error| self.json(error)))
-    }
-
     /// Reports a node that was not, or not only, compared part by part.
-    fn whole(&mut self, treated: Treated, pair: Pair<'a>, node: &SchemaNode) -> Result<(), DiffError> {
+    fn whole(&mut self, shown: NodeKind, pair: Pair<'a, '_>, node: &SchemaNode) -> Result<(), DiffError> {
         let kind = match pair {
             (None, _) => ChangeKind::Added,
             (_, None) => ChangeKind::Removed,
             (Some(old), Some(new)) => {
-                if value::equal(old, new).map_err(|error| self.json(error))? {
+                let depth = self.path.len();
+                if value::equal_nodes(old, new, depth).map_err(|error| self.json(error))? {
                     return Ok(());
                 }
                 ChangeKind::Modified
             }
         };
-        let plain = if treated == Treated::Whole { NodeKind::Atomic } else { NodeKind::Leaf };
-        let shown = if kind == ChangeKind::Modified { plain } else { self.item_or(plain) };
-        self.push(kind, shown, true, pair);
-        if treated == Treated::Whole && self.split_at.is_none() {
+        let named = if kind == ChangeKind::Modified { shown } else { self.item_or(shown) };
+        self.push(kind, named, true, raws(pair))?;
+        if shown == NodeKind::Atomic && self.split_at.is_none() {
             self.split(pair, node)?;
         }
         Ok(())
     }
 
     /// Looks into the atomic node at the current path, if there are claims below it.
-    fn split(&mut self, pair: Pair<'a>, node: &SchemaNode) -> Result<(), DiffError> {
+    fn split(&mut self, pair: Pair<'a, '_>, node: &SchemaNode) -> Result<(), DiffError> {
         if self.refine.is_none_or(|refine| refine.split(&self.path).is_none()) {
             return Ok(());
         }
@@ -233,27 +228,29 @@ impl<'a, 'r> Walker<'a, 'r> {
         }
     }
 
-    /// Whether a container whose parts are compared is on one side only.
-    fn container_came_or_went(&self, pair: Pair<'a>, node: &SchemaNode) -> Option<ChangeKind> {
-        let (kind, only) = match pair {
-            (None, Some(new)) => (ChangeKind::Added, new),
-            (Some(old), None) => (ChangeKind::Removed, old),
-            _ => return None,
-        };
+    /// Whether the parts of a value that came or went are compared one by one.
+    fn has_parts(&self, only: Raw<'_>, node: &SchemaNode) -> bool {
         if only.is_empty_container() {
-            return None;
+            return false;
         }
-        let has_parts = match (only.kind(), node.map(), node.list()) {
+        match (only.kind(), node.map(), node.list()) {
             (Kind::Object, Some(map), _) => !map.is_atomic() || self.split_at.is_some(),
             (Kind::Array, _, Some(list)) => self.shape_of(list) != ListShape::Atomic,
             _ => false,
-        };
-        has_parts.then_some(kind)
+        }
     }
 
-    pub(super) fn push(&mut self, kind: ChangeKind, node: NodeKind, leaf: bool, (old, new): Pair<'a>) {
+    pub(super) fn push(
+        &mut self,
+        kind: ChangeKind,
+        node: NodeKind,
+        leaf: bool,
+        (old, new): RawPair<'a>,
+    ) -> Result<(), DiffError> {
+        self.room = self.room.checked_sub(self.path.len()).ok_or(DiffError::Size)?;
         let (path, atomic_at) = (self.path.clone(), self.split_at);
         self.changes.push(Change { path, kind, node, leaf, old, new, atomic_at, split: false });
+        Ok(())
     }
 
     fn item_or(&self, other: NodeKind) -> NodeKind {
@@ -263,8 +260,15 @@ impl<'a, 'r> Walker<'a, 'r> {
         }
     }
 
+    /// The error of reading the value at the current path.
     pub(super) fn json(&self, source: RawError) -> DiffError {
-        DiffError::Json { at: self.path.to_string(), source }
+        match source {
+            RawError::Depth(_) => {
+                let start = self.path.elements().get(..4).unwrap_or(&self.path);
+                DiffError::Depth(DisplayPath(start).to_string())
+            }
+            source => DiffError::Json { at: self.path.to_string(), source },
+        }
     }
 }
 
@@ -279,22 +283,66 @@ enum Form {
 impl Form {
     /// The form of a value at a node: its own if the node has that form. A value that
     /// fits none is compared as a leaf, which the API server's validation precludes.
-    fn of(side: Option<Raw<'_>>, node: &SchemaNode) -> Self {
-        match side.map(Raw::kind) {
-            Some(Kind::Object) if node.map().is_some() => Self::Map,
-            Some(Kind::Array) if node.list().is_some() => Self::List,
+    fn of(side: Option<Node<'_, '_>>, node: &SchemaNode) -> Self {
+        match side.map(|side| side.raw.kind()) {
             // `null` takes the form that the node has.
-            Some(Kind::Null) if node.map().is_some() => Self::Map,
-            Some(Kind::Null) if node.list().is_some() => Self::List,
+            Some(Kind::Object | Kind::Null) if node.map().is_some() => Self::Map,
+            Some(Kind::Array | Kind::Null) if node.list().is_some() => Self::List,
             _ => Self::Scalar,
         }
     }
 }
 
-fn of_kind(side: Option<Raw<'_>>, kind: Kind) -> Option<Raw<'_>> {
-    side.filter(|raw| raw.kind() == kind)
+/// The members of two objects by name, both sorted.
+fn zip<'a, V>(
+    old: Vec<(Cow<'a, str>, V)>,
+    new: Vec<(Cow<'a, str>, V)>,
+) -> impl Iterator<Item = (Cow<'a, str>, Option<V>, Option<V>)> {
+    let mut old = old.into_iter().peekable();
+    let mut new = new.into_iter().peekable();
+    std::iter::from_fn(move || {
+        // The smaller name is on one side only.
+        let order = match (old.peek(), new.peek()) {
+            (Some((a, _)), Some((b, _))) => a.cmp(b),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        let before = if order.is_le() { old.next() } else { None };
+        let after = if order.is_ge() { new.next() } else { None };
+        match (before, after) {
+            (Some((name, old)), new) => Some((name, Some(old), new.map(|(_, new)| new))),
+            (None, Some((name, new))) => Some((name, None, Some(new))),
+            (None, None) => None,
+        }
+    })
 }
 
-pub(super) fn is_empty(side: Option<Raw<'_>>) -> bool {
-    side.is_none_or(Raw::is_empty_container)
+/// Metadata, which is an object if it is there.
+fn map_or_nothing(side: Option<Raw<'_>>) -> Result<Option<Raw<'_>>, DiffError> {
+    match side.map(|raw| (raw, raw.kind())) {
+        None | Some((_, Kind::Null)) => Ok(None),
+        Some((raw, Kind::Object)) => Ok(Some(raw)),
+        Some((_, kind)) => Err(DiffError::NotAnObject(kind)),
+    }
+}
+
+/// The element of a member, sharing the name with the schema if it can.
+fn element_of(name: &str, map: Option<&MapNode>) -> Element {
+    map.map_or_else(|| Element::field(name), |map| map.element_of(name))
+}
+
+fn same_text(old: Option<Raw<'_>>, new: Option<Raw<'_>>) -> bool {
+    matches!((old, new), (Some(old), Some(new)) if old.text() == new.text())
+}
+
+pub(super) fn raws<'a>((old, new): Pair<'a, '_>) -> RawPair<'a> {
+    (old.map(|node| node.raw), new.map(|node| node.raw))
+}
+
+pub(super) fn of_kind<'a, 't>(side: Option<Node<'a, 't>>, kind: Kind) -> Option<Node<'a, 't>> {
+    side.filter(|node| node.raw.kind() == kind)
+}
+
+pub(super) fn is_empty(side: Option<Node<'_, '_>>) -> bool {
+    side.is_none_or(|node| node.raw.is_empty_container())
 }

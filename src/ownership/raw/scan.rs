@@ -7,13 +7,16 @@
 //!
 //! The difference of two objects is mostly the work of skipping what did not
 //! change, so this is the hot loop. Containers are read in blocks of 64 bytes that
-//! become bit masks (quotes, backslashes, brackets), eight bytes to a word, in
-//! plain integer arithmetic: no `unsafe`, no instruction set assumed.
+//! become bit masks (quotes, backslashes, brackets).
 
 /// A byte in every position of a word.
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The upper bit of every byte of a word.
 const HIGH: u64 = 0x8080_8080_8080_8080;
+/// Every second bit, from the lowest on.
+const EVEN: u64 = 0x5555_5555_5555_5555;
+/// `[` and `{`, `]` and `}` differ in this bit, and no other byte becomes either by setting it.
+const FOLD: u8 = 0x20;
 /// Bytes of one block.
 const BLOCK: usize = 64;
 /// Most containers are shorter than this: below it, building masks costs more than it saves.
@@ -119,31 +122,15 @@ struct Carry {
 
 /// The position after the last closing bracket, if it is in this block; otherwise updates `depth`.
 fn block_end(block: &[u8; BLOCK], carry: &mut Carry, depth: &mut u32) -> Option<usize> {
-    let (mut quotes, mut slashes, mut opens, mut closes) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let (words, _) = block.as_chunks::<8>();
-    for (index, bytes) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*bytes);
-        // `[` and `{`, `]` and `}` differ in one bit, and no other byte becomes either by setting it.
-        let folded = word | (ONES * 0x20);
-        let shift = index * 8;
-        quotes |= gather(equal_bytes(word, b'"')) << shift;
-        slashes |= gather(equal_bytes(word, b'\\')) << shift;
-        opens |= gather(equal_bytes(folded, b'{')) << shift;
-        closes |= gather(equal_bytes(folded, b'}')) << shift;
-    }
-    quotes &= !escaped_bytes(slashes, &mut carry.escaped);
-    let strings = running_parity(quotes) ^ carry.in_string;
-    carry.in_string = if strings >> 63 == 1 { u64::MAX } else { 0 };
-    opens &= !strings;
-    closes &= !strings;
+    let (opens, closes) = brackets(block, carry);
     if closes.count_ones() < *depth {
         *depth = *depth + opens.count_ones() - closes.count_ones();
         return None;
     }
-    let mut brackets = opens | closes;
-    while brackets != 0 {
-        let lowest = brackets & brackets.wrapping_neg();
-        brackets ^= lowest;
+    let mut both = opens | closes;
+    while both != 0 {
+        let lowest = both & both.wrapping_neg();
+        both ^= lowest;
         if opens & lowest != 0 {
             *depth += 1;
         } else {
@@ -156,12 +143,74 @@ fn block_end(block: &[u8; BLOCK], carry: &mut Carry, depth: &mut u32) -> Option<
     None
 }
 
+/// Calls `visit` for each bracket outside strings: its position, and whether it opens.
+/// Stops when `visit` says false.
+pub(super) fn each_bracket(text: &[u8], mut visit: impl FnMut(usize, bool) -> bool) {
+    let mut carry = Carry::default();
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let mut tail = [b' '; BLOCK];
+    if let Some(start) = tail.get_mut(..rest.len()) {
+        start.copy_from_slice(rest);
+    }
+    for (index, block) in blocks.iter().chain(std::iter::once(&tail)).enumerate() {
+        let (opens, closes) = brackets(block, &mut carry);
+        let mut both = opens | closes;
+        while both != 0 {
+            let lowest = both & both.wrapping_neg();
+            both ^= lowest;
+            if !visit(index * BLOCK + lowest.trailing_zeros() as usize, opens & lowest != 0) {
+                return;
+            }
+        }
+    }
+}
+
+/// The opening and the closing brackets of a block that are outside strings.
+fn brackets(block: &[u8; BLOCK], carry: &mut Carry) -> (u64, u64) {
+    let Marks { quotes, slashes, opens, closes } = marks(block);
+    let quotes = quotes & !escaped_bytes(slashes, &mut carry.escaped);
+    let strings = running_parity(quotes) ^ carry.in_string;
+    carry.in_string = if strings >> 63 == 1 { u64::MAX } else { 0 };
+    (opens & !strings, closes & !strings)
+}
+
+/// Where the bytes that matter are in a block: one bit for each byte, the first is the lowest.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Marks {
+    quotes: u64,
+    slashes: u64,
+    opens: u64,
+    closes: u64,
+}
+
+fn marks(block: &[u8; BLOCK]) -> Marks {
+    // The compiler makes vector instructions of this loop.
+    let mut classes = [0_u8; BLOCK];
+    for (class, byte) in classes.iter_mut().zip(block) {
+        let folded = byte | FOLD;
+        *class = u8::from(*byte == b'"')
+            | u8::from(*byte == b'\\') << 1
+            | u8::from(folded == b'{') << 2
+            | u8::from(folded == b'}') << 3;
+    }
+    let mut marks = Marks::default();
+    let (words, _) = classes.as_chunks::<8>();
+    for (index, classes) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*classes);
+        let shift = index * 8;
+        marks.quotes |= gather(word) << shift;
+        marks.slashes |= gather(word >> 1) << shift;
+        marks.opens |= gather(word >> 2) << shift;
+        marks.closes |= gather(word >> 3) << shift;
+    }
+    marks
+}
+
 /// The bytes that a backslash before them escapes. Runs of backslashes pair up from their start.
 fn escaped_bytes(slashes: u64, carry: &mut u64) -> u64 {
     if slashes == 0 {
         return std::mem::take(carry);
     }
-    const EVEN: u64 = 0x5555_5555_5555_5555;
     let slashes = slashes & !*carry;
     let follows = slashes << 1 | *carry;
     let odd_starts = slashes & !EVEN & !follows;
@@ -186,9 +235,9 @@ fn equal_bytes(word: u64, byte: u8) -> u64 {
     !(((other & !HIGH) + !HIGH) | other) & HIGH
 }
 
-/// Packs the upper bits of eight bytes into the lowest eight bits.
-fn gather(high_bits: u64) -> u64 {
-    (high_bits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+/// Packs the lowest bits of eight bytes into the lowest eight bits.
+fn gather(bytes: u64) -> u64 {
+    (bytes & ONES).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 fn word_at(text: &[u8], at: usize) -> Option<u64> {
@@ -226,10 +275,23 @@ mod tests {
         #[test]
         fn any_text_of_brackets_quotes_and_backslashes_ends_where_the_obvious_scanner_says(
             body in r#"([\[\]{}a]|"([a{}\[\]]|\\["\\a]){0,40}"){0,80}"#,
-            tail in r#"[\]}, a]{0,9}"#,
+            tail in r"[\]}, a]{0,9}",
         ) {
             let text = format!("{{{body}}}{tail}");
             prop_assert_eq!(container_end(text.as_bytes(), 0), naive_end(text.as_bytes()));
+        }
+
+        #[test]
+        fn marks_are_where_the_bytes_are(bytes in proptest::collection::vec(any::<u8>(), BLOCK)) {
+            let block = bytes.as_array().unwrap();
+            let bits = |wanted: &[u8]| {
+                let set = |(at, byte): (usize, &u8)| u64::from(wanted.contains(byte)) << at;
+                bytes.iter().enumerate().map(set).sum::<u64>()
+            };
+            prop_assert_eq!(
+                marks(block),
+                Marks { quotes: bits(b"\""), slashes: bits(b"\\"), opens: bits(b"{["), closes: bits(b"}]") }
+            );
         }
 
         #[test]
@@ -251,8 +313,8 @@ mod tests {
     #[test]
     fn bits_are_gathered_in_byte_order() {
         for index in 0..8 {
-            assert_eq!(gather(0x80 << (8 * index)), 1 << index);
+            assert_eq!(gather(1 << (8 * index)), 1 << index);
         }
-        assert_eq!(gather(HIGH), 0xff);
+        assert_eq!(gather(ONES), 0xff);
     }
 }

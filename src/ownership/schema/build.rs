@@ -1,7 +1,7 @@
-//! Reading OpenAPI into topology.
+//! Reading `OpenAPI` into topology.
 //!
-//! In: a CRD's schema or an OpenAPI v3 document, as JSON. Out: nodes, by the rules
-//! of kube-openapi's schemaconv and of the CRD handler's OpenAPI builder. It must
+//! In: a CRD's schema or an `OpenAPI` v3 document, as JSON. Out: nodes, by the rules
+//! of kube-openapi's schemaconv and of the CRD handler's `OpenAPI` builder. It must
 //! not know objects.
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +26,7 @@ pub(super) fn crd(schema: &Value, preserve: bool) -> Result<SchemaNode, SchemaEr
     Ok(root)
 }
 
-/// The root node of a kind in an OpenAPI document.
+/// The root node of a kind in an `OpenAPI` document.
 pub(super) fn openapi(
     document: &Value,
     group: &str,

@@ -31,7 +31,8 @@ pub struct Lookup<'s> {
     pub problem: Option<Problem>,
     /// The number of steps to the first atomic node that the path goes *below*.
     pub atomic_at: Option<usize>,
-    /// The number of steps to the first node from which on the schema knows nothing.
+    /// The number of steps to the first untyped node that the path goes *below*: from
+    /// there on the object alone shows what exists.
     pub untyped_at: Option<usize>,
     /// Steps whose list keys are only a part of the schema's, with the keys that lack.
     pub partial: Vec<(usize, Vec<Arc<str>>)>,

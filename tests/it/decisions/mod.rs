@@ -5,6 +5,7 @@ mod claims;
 mod creation_and_deletion;
 mod explanation;
 mod integrity;
+mod mutators;
 mod scale;
 
 use fieldkeeper::api::{FieldPolicy, crds};

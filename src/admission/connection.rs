@@ -1,0 +1,192 @@
+//! One HTTP/1.1 connection, with patience that ends.
+//!
+//! hyper can bound the time for a request's head, but counts idle time between requests into it.
+//! The two must differ: a head takes milliseconds, while a connection that the server closes first
+//! may lose a request that is just being sent. So the clock is kept here: it looks at what is read
+//! and at when requests begin and end.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{HeaderValue, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tower::ServiceExt as _;
+
+use super::server::Phase;
+
+/// From the first byte of a head to its end; also from the connection to the first head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection may wait for its next request: longer than the 90 seconds after which the
+/// API server closes it, so that closing is always up to the client.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// The same while there is no room for new connections.
+const IDLE_TIMEOUT_WHEN_FULL: Duration = Duration::from_secs(5);
+
+/// How often the clock is looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The API server's requests have about six headers.
+const MAX_HEADERS: usize = 64;
+
+/// Room for a head, and for what is read of a body at once.
+const MAX_BUFFER: usize = 64 * 1024;
+
+/// What the client is doing.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    /// Nothing, since then.
+    Idle(Instant),
+    /// Sending a head, since then.
+    Head(Instant),
+    /// Waiting for us, or sending a body, which has a limit of its own.
+    Request,
+}
+
+#[derive(Clone, Debug)]
+struct Clock(Arc<Mutex<Doing>>);
+
+impl Clock {
+    fn set(&self, doing: Doing) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doing;
+    }
+
+    fn get(&self) -> Doing {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bytes_arrived(&self) {
+        let mut doing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Doing::Idle(_) = *doing {
+            *doing = Doing::Head(Instant::now());
+        }
+    }
+}
+
+/// Serves requests until either side closes, patience ends, or `phase` says that it is over.
+pub(super) async fn serve<S>(
+    stream: S,
+    router: Router,
+    mut phase: watch::Receiver<Phase>,
+    is_full: impl Fn() -> bool,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let clock = Clock(Arc::new(Mutex::new(Doing::Head(Instant::now()))));
+    let service = service_fn({
+        let (clock, phase) = (clock.clone(), phase.clone());
+        move |request: http::Request<Incoming>| {
+            clock.set(Doing::Request);
+            let (clock, phase) = (clock.clone(), phase.clone());
+            let answer = router.clone().oneshot(request.map(Body::new));
+            async move {
+                let mut response = answer.await?;
+                // A client that is told so opens its next connection elsewhere.
+                if *phase.borrow() != Phase::Serving {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                clock.set(Doing::Idle(Instant::now()));
+                Ok::<_, Infallible>(response)
+            }
+        }
+    });
+    let watched = Watched { stream, clock: clock.clone() };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_BUFFER)
+        .serve_connection(TokioIo::new(watched), service);
+    let mut connection = pin!(connection);
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut closing = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "connection ended");
+                }
+                return;
+            }
+            _ = phase.wait_for(|phase| *phase == Phase::Closing), if !closing => {
+                closing = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            now = ticks.tick() => {
+                let idle_limit = if is_full() { IDLE_TIMEOUT_WHEN_FULL } else { IDLE_TIMEOUT };
+                let over = match clock.get() {
+                    Doing::Idle(since) => now.duration_since(since) > idle_limit,
+                    Doing::Head(since) => now.duration_since(since) > HEAD_TIMEOUT,
+                    Doing::Request => false,
+                };
+                if over {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A stream that tells the clock when something was read.
+struct Watched<S> {
+    stream: S,
+    clock: Clock,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.clock.bytes_arrived();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

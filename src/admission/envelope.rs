@@ -1,0 +1,374 @@
+//! The body of a review, taken apart.
+//!
+//! Input: the bytes of an `AdmissionReview`. Output: the uid first ([`open`]), then, on demand, the
+//! request ([`Opened::read`]) with `object` and `oldObject` as slices of the body.
+//!
+//! Two kinds of failure are kept apart, because they are answered differently. Without a uid no
+//! answer would be accepted, so the caller gets an HTTP error and the API server goes by its failure
+//! policy. With a uid the caller gets a refusal. Objects are never parsed into trees here, and no
+//! error text repeats what the body says, except for names that the reader of the text needs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::head::head;
+use super::strict::{Object, distinct};
+
+use crate::ownership::facts::{Operation, Requester};
+
+/// The API server sends UUIDs of 36 characters; a longer uid would only blow up logs and answers.
+const MAX_UID: usize = 128;
+
+/// How much of a wrong name is repeated in an error.
+const MAX_QUOTED: usize = 64;
+
+/// Version of the review format. An answer must name the one of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewVersion {
+    /// `admission.k8s.io/v1`, the only one that is judged.
+    V1,
+    /// `admission.k8s.io/v1beta1`, gone since Kubernetes 1.22: refused, in its own version.
+    V1Beta1,
+}
+
+impl ReviewVersion {
+    /// The `apiVersion` of the answer.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V1 => "admission.k8s.io/v1",
+            Self::V1Beta1 => "admission.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The body holds no review that could be answered: an HTTP error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Not text.
+    #[error("the body is not UTF-8")]
+    NotUtf8,
+    /// Not JSON, cut short, followed by something else, or a member stands there twice.
+    #[error("the body is not an AdmissionReview: line {line}, column {column}")]
+    NotJson {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1; 0 at the end of the body.
+        column: usize,
+    },
+    /// Some other object.
+    #[error("kind is {0:?}, expected \"AdmissionReview\"")]
+    Kind(String),
+    /// A version that nobody here knows how to answer.
+    #[error("apiVersion is {0:?}, expected \"admission.k8s.io/v1\"")]
+    Version(String),
+    /// An answer instead of a question, or nothing.
+    #[error("the review has no request")]
+    NoRequest,
+    /// Nothing to answer to.
+    #[error("the request has no usable uid")]
+    NoUid,
+}
+
+/// The uid is known but the request makes no sense: a refusal with that uid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The old format.
+    #[error("admission.k8s.io/v1beta1 is not supported: register with admissionReviewVersions [\"v1\"]")]
+    OldVersion,
+    /// A member that has to be there is not, or is not what it should be.
+    #[error("request.{0} is missing or malformed")]
+    Member(&'static str),
+    /// The operation is none of the four.
+    #[error("unknown operation {0:?}")]
+    Operation(String),
+    /// Objects and operation do not go together.
+    #[error("{operation} {problem}")]
+    Shape {
+        /// The operation.
+        operation: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The object is not the one that the request names.
+    #[error("request.object does not agree with request.{0}")]
+    Mismatch(&'static str),
+}
+
+/// A review whose uid has been read.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    /// The uid to answer with.
+    pub uid: Cow<'a, str>,
+    /// The format to answer in.
+    pub version: ReviewVersion,
+    members: Members<'a>,
+}
+
+/// One request, ready to become facts.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Group, version and kind of `object`.
+    pub kind: GroupVersionKind<'a>,
+    /// The resource as the webhook is registered for it.
+    pub resource: GroupVersionResource<'a>,
+    /// Subresource, empty for the main resource.
+    pub subresource: Cow<'a, str>,
+    /// Object name; empty for a collection, or where the server has yet to generate it.
+    pub name: Cow<'a, str>,
+    /// Namespace, empty for a cluster-scoped object.
+    pub namespace: Cow<'a, str>,
+    /// What is done.
+    pub operation: Operation,
+    /// Who asks.
+    pub requester: Requester,
+    /// The object as it would be stored.
+    pub object: Option<&'a RawValue>,
+    /// The object as it is stored.
+    pub old_object: Option<&'a RawValue>,
+    /// `options.fieldManager`, where the client sent one.
+    pub field_manager: Option<String>,
+    /// Nothing will be stored.
+    pub dry_run: bool,
+}
+
+/// Type of an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupVersionKind<'a> {
+    /// API group, empty for the core group.
+    #[serde(borrow)]
+    pub group: Cow<'a, str>,
+    /// Version.
+    #[serde(borrow)]
+    pub version: Cow<'a, str>,
+    /// Kind.
+    #[serde(borrow)]
+    pub kind: Cow<'a, str>,
+}
+
+/// Type of a resource.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupVersionResource<'a> {
+    /// API group, empty for the core group.
+    #[serde(borrow)]
+    pub group: Cow<'a, str>,
+    /// Version.
+    #[serde(borrow)]
+    pub version: Cow<'a, str>,
+    /// Plural name.
+    #[serde(borrow)]
+    pub resource: Cow<'a, str>,
+}
+
+/// The outermost object. Members that are not listed are skipped.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    request: Option<Object<Members<'a>>>,
+}
+
+/// All members but the uid stay raw, so that whatever is in them the uid is still readable. A member
+/// that stands there twice is an error of the derived code: no reader may pick the other one.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Members<'a> {
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sub_resource: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    namespace: Option<&'a RawValue>,
+    #[serde(borrow)]
+    operation: Option<&'a RawValue>,
+    #[serde(borrow)]
+    user_info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    options: Option<&'a RawValue>,
+    #[serde(borrow)]
+    dry_run: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UserInfo {
+    username: String,
+    uid: String,
+    groups: Option<Vec<String>>,
+    #[serde(deserialize_with = "distinct")]
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Options {
+    field_manager: Option<String>,
+}
+
+/// Reads the uid and the version; the rest of the body has to be JSON, but may hold anything.
+pub fn open(body: &[u8]) -> Result<Opened<'_>, Unreadable> {
+    let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
+    let Object(review): Object<Review<'_>> = serde_json::from_str(text)
+        .map_err(|error| Unreadable::NotJson { line: error.line(), column: error.column() })?;
+    if review.kind != "AdmissionReview" {
+        return Err(Unreadable::Kind(quoted(&review.kind)));
+    }
+    let version = [ReviewVersion::V1, ReviewVersion::V1Beta1]
+        .into_iter()
+        .find(|version| version.as_str() == review.api_version)
+        .ok_or_else(|| Unreadable::Version(quoted(&review.api_version)))?;
+    let Object(mut members) = review.request.ok_or(Unreadable::NoRequest)?;
+    let uid = std::mem::take(&mut members.uid);
+    if uid.is_empty() || uid.len() > MAX_UID {
+        return Err(Unreadable::NoUid);
+    }
+    Ok(Opened { uid, version, members })
+}
+
+impl<'a> Opened<'a> {
+    /// Reads the request, and refuses one whose parts contradict each other.
+    pub fn read(&self) -> Result<Request<'a>, Malformed> {
+        if self.version == ReviewVersion::V1Beta1 {
+            return Err(Malformed::OldVersion);
+        }
+        let members = &self.members;
+        let Object(user): Object<UserInfo> = required(members.user_info, "userInfo")?;
+        let Object(options): Object<Options> = optional(members.options, "options")?;
+        let request = Request {
+            kind: required(members.kind, "kind").map(|Object(kind)| kind)?,
+            resource: required(members.resource, "resource").map(|Object(resource)| resource)?,
+            subresource: text(members.sub_resource, "subResource")?,
+            name: text(members.name, "name")?,
+            namespace: text(members.namespace, "namespace")?,
+            operation: operation(members.operation)?,
+            requester: Requester {
+                username: user.username,
+                uid: user.uid,
+                groups: user.groups.unwrap_or_default(),
+                extra: user.extra,
+            },
+            object: members.object,
+            old_object: members.old_object,
+            field_manager: options.field_manager.filter(|name| !name.is_empty()),
+            dry_run: optional(members.dry_run, "dryRun")?,
+        };
+        if request.resource.resource.is_empty() {
+            return Err(Malformed::Member("resource"));
+        }
+        request.check_shape()?;
+        Ok(request)
+    }
+}
+
+impl Request<'_> {
+    /// The object that the request is about: the new one, or on DELETE the stored one.
+    #[must_use]
+    pub fn subject(&self) -> Option<&RawValue> {
+        self.object.or(self.old_object)
+    }
+
+    /// The stored object and the new one are the same bytes. Both come from one encoder, so equal
+    /// bytes mean equal values; different bytes mean nothing.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        match (self.object, self.old_object) {
+            (Some(new), Some(old)) => new.get() == old.get(),
+            _ => false,
+        }
+    }
+
+    /// Refuses an object that is not the one that the request names.
+    pub fn check_names(&self) -> Result<(), Malformed> {
+        let Some(object) = self.subject() else { return Ok(()) };
+        let head = head(object).ok_or(Malformed::Member("object"))?;
+        let group = head.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        let kind_agrees = head.kind.is_empty() || (head.kind == self.kind.kind && group == self.kind.group);
+        // What is empty is filled in later, by the server: a generated name, for example.
+        let agrees = |own: &str, named: &str| own.is_empty() || named.is_empty() || own == named;
+        if !kind_agrees {
+            Err(Malformed::Mismatch("kind"))
+        } else if !agrees(&head.metadata().name, &self.name) {
+            Err(Malformed::Mismatch("name"))
+        } else if !agrees(&head.metadata().namespace, &self.namespace) {
+            Err(Malformed::Mismatch("namespace"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_shape(&self) -> Result<(), Malformed> {
+        let problem = match (self.operation, self.object.is_some(), self.old_object.is_some()) {
+            (Operation::Create, true, false)
+            | (Operation::Update, true, true)
+            | (Operation::Delete, false, true)
+            | (Operation::Connect, _, _) => return Ok(()),
+            (Operation::Create | Operation::Update, false, _) => "without object",
+            (Operation::Update | Operation::Delete, _, false) => "without oldObject",
+            (Operation::Create, true, true) => "with oldObject",
+            (Operation::Delete, true, true) => "with object",
+        };
+        Err(Malformed::Shape { operation: operation_name(self.operation), problem })
+    }
+}
+
+/// The spelling of an operation in reviews and metrics.
+#[must_use]
+pub fn operation_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+        Operation::Connect => "CONNECT",
+    }
+}
+
+fn operation(raw: Option<&RawValue>) -> Result<Operation, Malformed> {
+    let name = text(raw, "operation")?;
+    [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect]
+        .into_iter()
+        .find(|operation| operation_name(*operation) == name)
+        .ok_or_else(|| Malformed::Operation(quoted(&name)))
+}
+
+fn required<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, name: &'static str) -> Result<T, Malformed> {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).ok_or(Malformed::Member(name))
+}
+
+fn optional<'a, T: Deserialize<'a> + Default>(
+    raw: Option<&'a RawValue>,
+    name: &'static str,
+) -> Result<T, Malformed> {
+    if raw.is_some() { required(raw, name) } else { Ok(T::default()) }
+}
+
+fn text<'a>(raw: Option<&'a RawValue>, name: &'static str) -> Result<Cow<'a, str>, Malformed> {
+    #[derive(Default, Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    optional::<Text<'a>>(raw, name).map(|text| text.0)
+}
+
+fn quoted(name: &str) -> String {
+    name.chars().take(MAX_QUOTED).collect()
+}
+
+#[cfg(test)]
+mod tests;

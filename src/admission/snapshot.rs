@@ -1,0 +1,194 @@
+//! Keeps the webhook's [`Snapshot`] up to date.
+//!
+//! Input: the feed of policies and kinds. Output: a new [`PolicySet`] in
+//! [`Snapshots`] at each change, and an open gate from the first one on.
+//!
+//! Must not wait for schemas (a target without one is judged by what its
+//! objects show), nor ever replace policies by the lack of them: `cluster`
+//! holds the last good list back where the CRD goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::Client;
+
+use super::notices::PolicyIds;
+use super::state::{Gate, Snapshot, Snapshots};
+use crate::cluster::feed::{Scene, feed};
+use crate::cluster::in_force::{Compile, GroupResource};
+use crate::cluster::schemas::{Kind, Kinds};
+use crate::ownership::pattern::Pattern;
+use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
+use crate::telemetry::policies::PolicyMetrics;
+
+/// Name of the readiness gate that [`run`] needs.
+pub const GATE: &str = "policies";
+/// Why the gate is closed at first.
+pub const GATE_REASON: &str = "policies are not loaded yet";
+
+/// Follows the cluster for ever. When it ends, its gate closes.
+pub async fn run(
+    client: Client,
+    compile: impl Compile + Send + Sync,
+    snapshots: Snapshots,
+    gate: Gate,
+    metrics: PolicyMetrics,
+    ids: PolicyIds,
+) {
+    let (mut feed, watches) = feed(client);
+    let follow = async {
+        while let Some(scene) = feed.next(&compile).await {
+            let policies = policy_set(&scene);
+            report(&scene, &metrics);
+            let stored = scene.policies.iter().map(|judged| &judged.stored);
+            ids.store(stored.map(|policy| (policy.name.clone(), policy.uid.clone())).collect());
+            snapshots.store(Snapshot { policies });
+            gate.open();
+        }
+    };
+    tokio::select! {
+        () = watches => {}
+        () = follow => {}
+    }
+    tracing::error!("the watches have ended; policies will not change any more");
+}
+
+/// The policies in force, by target.
+#[must_use]
+pub fn policy_set(scene: &Scene) -> PolicySet {
+    let mut by_target: BTreeMap<GroupResource, (String, Vec<Arc<Policy>>)> = BTreeMap::new();
+    for compiled in scene.policies.iter().filter_map(|judged| judged.in_force.as_ref()) {
+        by_target
+            .entry(compiled.resource())
+            // All that are in force on one resource name the same version.
+            .or_insert_with(|| (compiled.spec.target.version.clone(), Vec::new()))
+            .1
+            .push(compiled.policy.clone());
+    }
+    PolicySet::new(
+        by_target.into_iter().map(|(resource, (version, policies))| {
+            Arc::new(target(&resource, &version, policies, &scene.kinds))
+        }),
+    )
+}
+
+fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, kinds: &Kinds) -> Target {
+    let kind = kinds.get(resource);
+    Target {
+        group: resource.group.as_str().into(),
+        resource: resource.resource.as_str().into(),
+        version: version.into(),
+        schema: kind.schema.clone(),
+        versions: kind.versions.clone(),
+        scale: scale(resource, &kind),
+        sensitive: resource.group.is_empty() && resource.resource == "secrets",
+        policies,
+    }
+}
+
+/// From the CRD, or from the table of the built-in kinds with `/scale`.
+fn scale(resource: &GroupResource, kind: &Kind) -> Option<ScalePath> {
+    let built_in = match (resource.group.as_str(), resource.resource.as_str()) {
+        ("apps", "deployments" | "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
+            Some(".spec.replicas")
+        }
+        _ => None,
+    };
+    let path = kind.replicas.as_deref().or(built_in)?;
+    match Pattern::parse(path) {
+        Ok(replicas) => Some(ScalePath { replicas }),
+        Err(error) => {
+            // The API server accepts only plain paths, so this is a bug of ours.
+            tracing::error!(%resource, path, %error, "the path behind /scale cannot be read");
+            None
+        }
+    }
+}
+
+fn report(scene: &Scene, metrics: &PolicyMetrics) {
+    let in_force = scene.policies.iter().filter(|judged| judged.in_force.is_some()).count();
+    let not_accepted = scene.policies.iter().filter(|judged| judged.problem.is_some()).count();
+    metrics.loaded(in_force, not_accepted, scene.held.is_some());
+    tracing::info!(in_force, stored = scene.policies.len(), held = scene.held, "policies loaded");
+    for judged in &scene.policies {
+        if let Some(problem) = &judged.problem {
+            tracing::warn!(
+                policy = judged.stored.name,
+                generation = judged.stored.generation,
+                reason = problem.reason(),
+                accepted_spec_in_force = judged.in_force.is_some(),
+                "the present spec of a policy is not in force: {problem}"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::in_force::{judge, with_compiler};
+    use crate::cluster::policies::StoredPolicy;
+
+    fn policy(name: &str, group: &str, resource: &str, path: &str) -> Arc<StoredPolicy> {
+        Arc::new(StoredPolicy {
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+            generation: 1,
+            created: None,
+            spec: json!({
+                "target": {"group": group, "version": "v1", "resource": resource},
+                "owners": [{"name": "o", "fields": [{"path": path}]}],
+            }),
+            status: Value::Null,
+        })
+    }
+
+    fn scene(policies: Vec<Arc<StoredPolicy>>) -> Scene {
+        Scene { policies: judge(policies, with_compiler), kinds: Arc::default(), held: None }
+    }
+
+    #[test]
+    fn policies_on_one_resource_are_one_target() {
+        let set = policy_set(&scene(vec![
+            policy("a", "apps", "deployments", ".spec"),
+            policy("b", "apps", "deployments", ".spec.replicas"),
+            policy("c", "", "secrets", ".data"),
+        ]));
+        let deployments = set.target("apps", "deployments").unwrap();
+        let names: Vec<&str> = deployments.policies.iter().map(|policy| &*policy.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(&*deployments.version, "v1");
+        assert!(!deployments.sensitive);
+        assert!(set.target("", "secrets").unwrap().sensitive);
+        assert_eq!(set.targets().count(), 2);
+    }
+
+    #[test]
+    fn a_target_is_judged_also_without_a_schema() {
+        let set = policy_set(&scene(vec![policy("a", "example.com", "things", ".spec")]));
+        let target = set.target("example.com", "things").unwrap();
+        assert!(target.versions.is_empty() && target.scale.is_none());
+    }
+
+    #[test]
+    fn what_does_not_compile_is_not_there() {
+        let set = policy_set(&scene(vec![policy("a", "example.com", "things", "spec")]));
+        assert_eq!(set.targets().count(), 0);
+    }
+
+    #[test]
+    fn the_count_behind_scale_comes_from_the_crd_or_from_the_table() {
+        let replicas = |group: &str, resource: &str, path: Option<&str>| {
+            let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
+            let mut kind = Kind::without_crd(&resource);
+            kind.replicas = path.map(str::to_owned);
+            scale(&resource, &kind).map(|scale| scale.replicas.to_string())
+        };
+        assert_eq!(replicas("apps", "statefulsets", None).as_deref(), Some(".spec.replicas"));
+        assert_eq!(replicas("", "replicationcontrollers", None).as_deref(), Some(".spec.replicas"));
+        assert_eq!(replicas("apps", "daemonsets", None), None);
+        assert_eq!(replicas("example.com", "things", Some(".spec.n")).as_deref(), Some(".spec.n"));
+    }
+}

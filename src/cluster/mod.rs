@@ -1,0 +1,17 @@
+//! Layer 3: the only door to Kubernetes.
+//!
+//! Input: a kubeconfig or the pod's service account. Output: a [`client`] that
+//! names itself, writes that carry a manager ([`write`]), single live reads
+//! ([`read`]), and a [`feed`] of the policies ([`policies`], [`in_force`]) and
+//! the kinds they govern ([`schemas`]).
+//!
+//! Must not decide anything about ownership: that is `ownership` and `policy`.
+
+pub mod client;
+pub mod events;
+pub mod feed;
+pub mod in_force;
+pub mod policies;
+pub mod read;
+pub mod schemas;
+pub mod write;

@@ -1,0 +1,230 @@
+//! The status of one policy. Pure.
+//!
+//! Input: the policy as judged, and the facts about its target and the
+//! registration. Output: its status as this controller's manager owns it, or
+//! `None` when that is what it says already, times aside.
+//!
+//! Must not let go of an accepted spec: it is what holds while the present one
+//! does not compile.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::apply::Failure;
+use super::entry::{Entry, Registration};
+use super::paths;
+use super::plan::enforces;
+use crate::api::conditions::{Observation, Status, set_condition};
+use crate::api::field_policy::status::{ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED};
+use crate::cluster::in_force::{Compiled, Judged};
+use crate::cluster::schemas::{Kind, Unresolved};
+use crate::ownership::decide::MAX_PAUSE;
+use crate::ownership::rule::Policy;
+
+/// What is known beside the policy itself.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The kind of its target, if the policy is in force.
+    pub kind: Option<Arc<Kind>>,
+    /// Where its target is judged, if the policy is in force.
+    pub entry: Option<Entry>,
+    /// The registration, if there is one.
+    pub registration: Option<&'a Registration>,
+    /// Whether the registration is as planned.
+    pub outcome: Result<(), &'a Failure>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A pause that is not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Whether it has begun: one that lies too far ahead does not count yet.
+    pub began: bool,
+    /// Seconds until that changes.
+    pub changes_in: i64,
+}
+
+impl Pause {
+    /// The pause of a policy, if it has one that is not over, by the same rule as the decision's.
+    #[must_use]
+    pub fn of(policy: &Policy, now: Timestamp) -> Option<Self> {
+        let left = policy.paused_until?.saturating_sub(now.as_second());
+        let began = left <= MAX_PAUSE;
+        let changes_in = if began { left } else { left.saturating_sub(MAX_PAUSE) };
+        (left > 0).then_some(Self { began, changes_in })
+    }
+}
+
+/// One condition without its type.
+struct Finding {
+    status: Status,
+    reason: &'static str,
+    message: String,
+}
+
+impl Finding {
+    fn new(status: impl Into<Status>, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { status: status.into(), reason, message: message.into() }
+    }
+
+    /// Whether it stands in the way of `Ready`.
+    fn blocks(&self) -> bool {
+        self.status != Status::True && !matches!(self.reason, BUILT_IN | NOTHING_TO_ENFORCE)
+    }
+}
+
+const NOT_ACCEPTED: &str = "NotAccepted";
+const NOTHING_TO_ENFORCE: &str = "NothingToEnforce";
+/// The reason of [`Unresolved::BuiltIn`]: a limit of ours, and no fault of the policy.
+const BUILT_IN: &str = "BuiltIn";
+
+/// The status to apply, or `None` if it is there already.
+#[must_use]
+pub fn status(judged: &Judged, facts: &Facts<'_>) -> Option<Value> {
+    let stored = &judged.stored;
+    let mut changed = false;
+    let findings = findings(judged, facts);
+    let mut conditions = ours(&stored.status, &findings);
+    for (type_, finding) in &findings {
+        let Finding { status, reason, message } = finding;
+        let seen = Observation { type_, status: *status, reason, message, generation: stored.generation };
+        changed |= set_condition(&mut conditions, &seen, facts.now);
+    }
+    let old = |key: &str| stored.status.get(key).filter(|value| !value.is_null());
+    let accepted = match judged.problem {
+        None => Some(&stored.spec),
+        Some(_) => old("acceptedSpec"),
+    };
+    changed |= accepted != old("acceptedSpec");
+    changed |= old("observedGeneration") != Some(&json!(stored.generation));
+    if !changed {
+        return None;
+    }
+    let mut status = Map::new();
+    status.insert("observedGeneration".to_owned(), stored.generation.into());
+    if let Some(accepted) = accepted {
+        status.insert("acceptedSpec".to_owned(), accepted.clone());
+    }
+    status.insert("conditions".to_owned(), json!(conditions));
+    Some(Value::Object(status))
+}
+
+/// Our conditions as they are stored; what cannot be read, or is another writer's, is left out.
+fn ours(status: &Value, findings: &[(&'static str, Finding)]) -> Vec<Condition> {
+    let stored = status.get("conditions").and_then(Value::as_array);
+    stored
+        .into_iter()
+        .flatten()
+        .filter_map(|condition| serde_json::from_value::<Condition>(condition.clone()).ok())
+        .filter(|condition| findings.iter().any(|(type_, _)| *type_ == condition.type_))
+        .collect()
+}
+
+fn findings(judged: &Judged, facts: &Facts<'_>) -> Vec<(&'static str, Finding)> {
+    let accepted = accepted(judged);
+    let (schema, registered, enforcing) = match &judged.in_force {
+        None => {
+            let nothing = |status| Finding::new(status, NOT_ACCEPTED, "nothing of this policy is in force");
+            (nothing(Status::Unknown), nothing(Status::False), nothing(Status::False))
+        }
+        Some(compiled) => {
+            let registered = registered(facts);
+            let enforcing = enforcing(compiled, facts, &registered);
+            (schema_resolved(compiled, facts), registered, enforcing)
+        }
+    };
+    let ready = ready([&accepted, &schema, &registered, &enforcing]);
+    vec![
+        (ACCEPTED, accepted),
+        (SCHEMA_RESOLVED, schema),
+        (REGISTERED, registered),
+        (ENFORCING, enforcing),
+        (READY, ready),
+    ]
+}
+
+fn accepted(judged: &Judged) -> Finding {
+    match &judged.problem {
+        None => Finding::new(true, "Accepted", "this spec is in force"),
+        Some(problem) => {
+            let instead = if judged.in_force.is_some() {
+                "The spec that was accepted last stays in force."
+            } else {
+                "Nothing of this policy is in force."
+            };
+            Finding::new(false, problem.reason(), format!("{problem}\n{instead}"))
+        }
+    }
+}
+
+fn schema_resolved(compiled: &Compiled, facts: &Facts<'_>) -> Finding {
+    let not_loaded = || Arc::new(Kind::unknown(Unresolved::NotLoaded));
+    let kind = facts.kind.clone().unwrap_or_else(not_loaded);
+    match &kind.unresolved {
+        Some(why @ Unresolved::NotLoaded) => Finding::new(Status::Unknown, why.reason(), why.to_string()),
+        Some(why) => Finding::new(false, why.reason(), why.to_string()),
+        None => match paths::unknown(&compiled.policy, &kind.schema).as_slice() {
+            [] => Finding::new(true, "Resolved", "the schema has every path"),
+            unknown => Finding::new(false, "PathNotFound", unknown.join("\n")),
+        },
+    }
+}
+
+fn registered(facts: &Facts<'_>) -> Finding {
+    match (facts.outcome, facts.entry) {
+        (Err(Failure { reason, message, retry: _ }), _) => Finding::new(false, reason, message.as_str()),
+        (Ok(()), Some(entry)) => {
+            Finding::new(true, "Registered", format!("writes are sent to {}", entry.name()))
+        }
+        (Ok(()), None) => Finding::new(Status::Unknown, "NotPlanned", "no entry was planned"),
+    }
+}
+
+fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Finding {
+    if !enforces(&compiled.spec) {
+        return Finding::new(false, NOTHING_TO_ENFORCE, "no part of this policy has mode Enforce");
+    }
+    if let Some(Pause { began: true, .. }) = Pause::of(&compiled.policy, facts.now) {
+        return Finding::new(false, "Paused", "until spec.pausedUntil this policy only audits");
+    }
+    let (Status::True, Some(entry), Some(registration)) =
+        (registered.status, facts.entry, facts.registration)
+    else {
+        return Finding::new(false, "NotRegistered", "writes are not sent here yet");
+    };
+    if !registration.with_ca.contains(&entry) {
+        let then = if entry == Entry::Enforce { "refused" } else { "let through unjudged" };
+        return Finding::new(
+            Status::Unknown,
+            "NoCertificateAuthority",
+            format!(
+                "{} has no caBundle: unless the API server trusts the webhook's certificate by itself, every write \
+                 is {then}",
+                entry.name()
+            ),
+        );
+    }
+    let excluded: Vec<&str> = registration.excluded_namespaces.iter().map(String::as_str).collect();
+    let outside = if excluded.is_empty() {
+        String::new()
+    } else {
+        format!(", outside of the namespaces {}", excluded.join(", "))
+    };
+    Finding::new(true, "RulesLive", format!("{} judges writes{outside}", entry.name()))
+}
+
+/// In one word: the first thing that stands in the way.
+fn ready(findings: [&Finding; 4]) -> Finding {
+    match findings.into_iter().find(|finding| finding.blocks()) {
+        None => Finding::new(true, "Ready", "this policy does what it says"),
+        Some(Finding { status, reason, message }) => Finding::new(*status, reason, message.as_str()),
+    }
+}
+
+#[cfg(test)]
+#[path = "conditions_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+//! Policies as stored, and what is said about them.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::*;
+use crate::cluster::in_force::{GroupResource, judge, with_compiler};
+use crate::cluster::policies::StoredPolicy;
+use crate::ownership::schema::Schema;
+
+fn stored(rest: &Value, status: Value) -> StoredPolicy {
+    let mut spec = json!({
+        "target": {"group": "example.com", "version": "v1", "resource": "things"},
+        "mode": "Enforce",
+        "owners": [{"name": "o", "subjects": [{"kind": "User", "name": "u"}], "fields": [{"path": ".spec.count"}]}],
+    });
+    for (key, value) in rest.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    StoredPolicy { name: "p".to_owned(), uid: "u".to_owned(), generation: 4, created: None, spec, status }
+}
+
+fn judged(rest: &Value, status: Value) -> Judged {
+    judge([Arc::new(stored(rest, status))], with_compiler).remove(0)
+}
+
+fn kind() -> Kind {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"count": {"type": "integer"}}}}});
+    let resource = GroupResource { group: "example.com".to_owned(), resource: "things".to_owned() };
+    let schema = Arc::new(Schema::from_crd(&schema).unwrap());
+    Kind { schema, unresolved: None, ..Kind::without_crd(&resource) }
+}
+
+fn registration() -> Registration {
+    Registration {
+        with_ca: BTreeSet::from(Entry::ALL),
+        excluded_namespaces: BTreeSet::from(["kube-system".to_owned()]),
+        ..Registration::default()
+    }
+}
+
+fn facts(registration: &Registration) -> Facts<'_> {
+    Facts {
+        kind: Some(Arc::new(kind())),
+        entry: Some(Entry::Enforce),
+        registration: Some(registration),
+        outcome: Ok(()),
+        now: Timestamp::from_second(1_000).unwrap(),
+    }
+}
+
+/// `(status, reason)` of one condition.
+fn condition(status: &Value, type_: &str) -> (String, String) {
+    let conditions: Vec<Condition> = serde_json::from_value(status["conditions"].clone()).unwrap();
+    let found = conditions.into_iter().find(|condition| condition.type_ == type_).unwrap();
+    assert_eq!(found.observed_generation, Some(4));
+    (found.status, found.reason)
+}
+
+fn is(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+fn bad_path() -> Value {
+    json!({"owners": [{"name": "o", "fields": [{"path": ".spec["}]}]})
+}
+
+#[test]
+fn a_policy_that_works_says_so_in_all_conditions() {
+    let registration = registration();
+    let judged = judged(&json!({}), Value::Null);
+    let status = status(&judged, &facts(&registration)).unwrap();
+    assert_eq!(condition(&status, ACCEPTED), is("True", "Accepted"));
+    assert_eq!(condition(&status, SCHEMA_RESOLVED), is("True", "Resolved"));
+    assert_eq!(condition(&status, REGISTERED), is("True", "Registered"));
+    assert_eq!(condition(&status, ENFORCING), is("True", "RulesLive"));
+    assert_eq!(condition(&status, READY), is("True", "Ready"));
+    assert_eq!(status["observedGeneration"], 4);
+    assert_eq!(status["acceptedSpec"], judged.stored.spec);
+    assert!(status.to_string().contains("outside of the namespaces kube-system"));
+}
+
+#[test]
+fn nothing_is_written_when_nothing_but_the_time_differs() {
+    let registration = registration();
+    let mut facts = facts(&registration);
+    let first = status(&judged(&json!({}), Value::Null), &facts).unwrap();
+    facts.now = Timestamp::from_second(9_000).unwrap();
+    assert_eq!(status(&judged(&json!({}), first.clone()), &facts), None);
+    // Other writers' parts of the status are no news either.
+    let mut with_counts = first;
+    with_counts["wouldDeny"] = 3.into();
+    assert_eq!(status(&judged(&json!({}), with_counts), &facts), None);
+}
+
+#[test]
+fn an_edit_that_does_not_compile_keeps_what_was_accepted() {
+    let registration = registration();
+    let accepted = stored(&json!({}), Value::Null).spec;
+    let judged = judged(&bad_path(), json!({ "acceptedSpec": accepted }));
+    let status = status(&judged, &facts(&registration)).unwrap();
+    assert_eq!(status["acceptedSpec"], accepted);
+    assert_eq!(condition(&status, ACCEPTED), is("False", "Invalid"));
+    assert_eq!(condition(&status, ENFORCING), is("True", "RulesLive"), "the accepted one is enforced");
+    assert_eq!(condition(&status, READY), is("False", "Invalid"));
+    assert!(status.to_string().contains("stays in force"), "{status}");
+}
+
+#[test]
+fn a_policy_that_was_never_accepted_says_what_is_wrong_and_where() {
+    let registration = registration();
+    let facts = Facts { kind: None, entry: None, ..facts(&registration) };
+    let status = status(&judged(&bad_path(), Value::Null), &facts).unwrap();
+    assert_eq!(condition(&status, REGISTERED), is("False", NOT_ACCEPTED));
+    assert_eq!(condition(&status, READY), is("False", "Invalid"));
+    assert!(status.to_string().contains("spec.owners[o].fields[0].path"), "{status}");
+    assert!(status.get("acceptedSpec").is_none());
+}
+
+#[test]
+fn a_path_that_the_schema_lacks_is_a_condition() {
+    let registration = registration();
+    let rest = json!({"owners": [{"name": "o", "fields": [{"path": ".spec.cuont"}]}]});
+    let status = status(&judged(&rest, Value::Null), &facts(&registration)).unwrap();
+    assert_eq!(condition(&status, ACCEPTED), is("True", "Accepted"));
+    assert_eq!(condition(&status, SCHEMA_RESOLVED), is("False", "PathNotFound"));
+    assert_eq!(condition(&status, ENFORCING), is("True", "RulesLive"));
+    assert_eq!(condition(&status, READY), is("False", "PathNotFound"));
+}
+
+#[test]
+fn a_built_in_kind_is_ready_without_a_schema() {
+    let registration = registration();
+    let apps = GroupResource { group: "apps".to_owned(), resource: "deployments".to_owned() };
+    let facts = Facts { kind: Some(Arc::new(Kind::without_crd(&apps))), ..facts(&registration) };
+    let status = status(&judged(&json!({}), Value::Null), &facts).unwrap();
+    assert_eq!(condition(&status, SCHEMA_RESOLVED), is("False", "BuiltIn"));
+    assert_eq!(condition(&status, READY), is("True", "Ready"));
+}
+
+#[test]
+fn a_registration_that_fails_is_reported_with_its_reason() {
+    let failure = Failure { reason: "OwnershipConflict", message: "helm".to_owned(), retry: None };
+    let registration = registration();
+    let facts = Facts { outcome: Err(&failure), ..facts(&registration) };
+    let status = status(&judged(&json!({}), Value::Null), &facts).unwrap();
+    assert_eq!(condition(&status, REGISTERED), is("False", "OwnershipConflict"));
+    assert_eq!(condition(&status, ENFORCING), is("False", "NotRegistered"));
+    assert_eq!(condition(&status, READY), is("False", "OwnershipConflict"));
+}
+
+#[test]
+fn an_entry_without_authority_is_no_proof_of_anything() {
+    let mut registration = registration();
+    registration.with_ca.remove(&Entry::Enforce);
+    let status = status(&judged(&json!({}), Value::Null), &facts(&registration)).unwrap();
+    assert_eq!(condition(&status, ENFORCING), is("Unknown", "NoCertificateAuthority"));
+    assert_eq!(condition(&status, READY), is("Unknown", "NoCertificateAuthority"));
+}
+
+#[test]
+fn what_only_audits_is_ready_and_not_enforcing() {
+    let registration = registration();
+    let facts = Facts { entry: Some(Entry::Observe), ..facts(&registration) };
+    let status = status(&judged(&json!({"mode": "Audit"}), Value::Null), &facts).unwrap();
+    assert_eq!(condition(&status, ENFORCING), is("False", NOTHING_TO_ENFORCE));
+    assert_eq!(condition(&status, READY), is("True", "Ready"));
+}
+
+#[test]
+fn a_pause_shows_while_it_lasts() {
+    let registration = registration();
+    let mut facts = facts(&registration);
+    let rest = json!({"pausedUntil": "1970-01-01T01:00:00Z"});
+    let paused = status(&judged(&rest, Value::Null), &facts).unwrap();
+    assert_eq!(condition(&paused, READY), is("False", "Paused"));
+    let early = Timestamp::from_second(3_600 - MAX_PAUSE - 10).unwrap();
+    let policy = judged(&rest, Value::Null).in_force.unwrap().policy;
+    assert_eq!(Pause::of(&policy, early), Some(Pause { began: false, changes_in: 10 }));
+    facts.now = Timestamp::from_second(3_600).unwrap();
+    assert_eq!(Pause::of(&policy, facts.now), None);
+    let over = status(&judged(&rest, paused), &facts).unwrap();
+    assert_eq!(condition(&over, READY), is("True", "Ready"));
+}

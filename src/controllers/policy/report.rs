@@ -1,0 +1,80 @@
+//! Step 4: write statuses, where they changed.
+//!
+//! Input: what was observed, planned and done. Output: the status of each
+//! policy, written through /status by apply. Holds a writer; must not write
+//! when only a time would differ, nor while the FieldPolicy CRD is gone.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::apply::Failure;
+use super::conditions::{Facts, Pause, status};
+use super::observe::Observation;
+use super::plan::Plan;
+use crate::cluster::in_force::{Compiled, Judged};
+use crate::cluster::policies;
+use crate::cluster::write::{Existing, WriteError, Writer};
+use crate::managers::Manager;
+
+/// Writes what is new. False if some write should be tried again.
+pub async fn report(
+    writer: &Writer,
+    observation: &Observation,
+    plan: &Plan,
+    outcome: Result<(), &Failure>,
+    now: Timestamp,
+) -> bool {
+    if observation.scene.held.is_some() {
+        return true;
+    }
+    let mut done = true;
+    for judged in &observation.scene.policies {
+        let facts = facts(judged, observation, plan, outcome, now);
+        let Some(status) = status(judged, &facts) else { continue };
+        let object = Existing {
+            resource: policies::resource(),
+            namespace: String::new(),
+            name: judged.stored.name.clone(),
+            uid: judged.stored.uid.clone(),
+        };
+        match writer.apply_status(Manager::PolicyControllerStatus, &object, status).await {
+            // Gone: deleted meanwhile; the watch says so, too.
+            Ok(_) | Err(WriteError::Gone { .. }) => {}
+            Err(error) => {
+                tracing::warn!(policy = judged.stored.name, category = error.category(), %error, "writing status");
+                done &= !error.is_transient();
+            }
+        }
+    }
+    done
+}
+
+fn facts<'a>(
+    judged: &Judged,
+    observation: &'a Observation,
+    plan: &Plan,
+    outcome: Result<(), &'a Failure>,
+    now: Timestamp,
+) -> Facts<'a> {
+    let resource = judged.in_force.as_ref().map(Compiled::resource);
+    Facts {
+        kind: resource.as_ref().map(|resource| observation.scene.kinds.get(resource)),
+        entry: resource.as_ref().and_then(|resource| plan.entries.get(resource)).copied(),
+        registration: observation.live.registration(),
+        outcome,
+        now,
+    }
+}
+
+/// Time until the first pause begins or ends, when statuses change by themselves.
+#[must_use]
+pub fn until_a_pause_changes(policies: &[Judged], now: Timestamp) -> Option<Duration> {
+    policies
+        .iter()
+        .filter_map(|judged| Pause::of(&judged.in_force.as_ref()?.policy, now))
+        .filter_map(|pause| u64::try_from(pause.changes_in).ok())
+        .min()
+        // Seconds are cut off on both sides.
+        .map(|seconds| Duration::from_secs(seconds.saturating_add(1)))
+}

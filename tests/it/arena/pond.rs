@@ -1,0 +1,129 @@
+//! One object of the arena, as its owners have written it, and what anybody may try with it.
+
+use serde_json::{Value, json};
+
+use super::{Arena, Call, Reply, admin, arena, controller, hpa};
+use crate::harness::Identity;
+
+/// A pond of this name with this `spec`.
+pub fn pond(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "arena.example.com/v1", "kind": "Pond", "metadata": {"name": name}, "spec": spec})
+}
+
+/// An object of its own for one test.
+pub struct Pond {
+    pub arena: &'static Arena,
+    pub name: String,
+}
+
+impl Pond {
+    /// Created with `mode`; then size, taint `a` and the finalizer's place by ctrl-a, limits, data and taint `b` by
+    /// ctrl-b, 3 replicas by the autoscaler, and a status: each by its owner, by apply, as controllers do.
+    pub async fn new(name: &str) -> Self {
+        let this = Self::bare(name).await;
+        let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule", "value": "x"}]);
+        this.apply(
+            &controller("ctrl-a"),
+            "ctrl-a",
+            &json!({"spec": {"size": "L", "zones": ["a"], "taints": taint("a")}}),
+        )
+        .await
+        .allowed();
+        this.apply(
+            &controller("ctrl-b"),
+            "ctrl-b",
+            &json!({"spec": {"limits": {"cpu": 4, "memory": "1Gi"}, "taints": taint("b")}, "data": {"k": "v"}}),
+        )
+        .await
+        .allowed();
+        this.scale(&hpa(), 3).await.allowed();
+        let status = this.body(&json!({"status": {"phase": "Wet", "other": "x"}}));
+        let call = Call::apply(&this.at("/status"), "ctrl-status", &status);
+        this.send(&call, &controller("ctrl-status")).await.allowed();
+        this
+    }
+
+    /// Created by somebody who owns nothing, with nothing that is owned.
+    pub async fn bare(name: &str) -> Self {
+        let this = Self { arena: arena().await, name: name.to_owned() };
+        let creator = Identity::person("creator", &[]);
+        let call = Call::create("ponds", &pond(name, &json!({"mode": "calm"}))).manager("creator");
+        this.send(&call, &creator).await.allowed();
+        this
+    }
+
+    /// `ponds/name`, with what follows.
+    pub fn at(&self, rest: &str) -> String {
+        format!("ponds/{}{rest}", self.name)
+    }
+
+    /// A body for this object: type and name are added.
+    pub fn body(&self, fields: &Value) -> Value {
+        let mut body =
+            json!({"apiVersion": "arena.example.com/v1", "kind": "Pond", "metadata": {"name": self.name}});
+        merge(&mut body, fields);
+        body
+    }
+
+    pub async fn send(&self, call: &Call, who: &Identity) -> Reply {
+        self.arena.send(call, who).await
+    }
+
+    /// The object as it is stored.
+    pub async fn read(&self) -> Value {
+        self.send(&Call::get(&self.at("")), &admin()).await.allowed()
+    }
+
+    /// Reads, changes at a JSON pointer (`null` removes), and puts the whole object back.
+    pub async fn edited(&self, pointer: &str, value: Value) -> Value {
+        crate::decisions::with(self.read().await, pointer, value)
+    }
+
+    pub async fn put(&self, who: &Identity, body: &Value) -> Reply {
+        self.send(&Call::put(&self.at(""), body), who).await
+    }
+
+    pub async fn patch(&self, who: &Identity, body: &Value) -> Reply {
+        self.send(&Call::merge_patch(&self.at(""), body), who).await
+    }
+
+    pub async fn json_patch(&self, who: &Identity, body: &Value) -> Reply {
+        self.send(&Call::json_patch(&self.at(""), body), who).await
+    }
+
+    pub async fn apply(&self, who: &Identity, manager: &str, fields: &Value) -> Reply {
+        self.send(&Call::apply(&self.at(""), manager, &self.body(fields)), who).await
+    }
+
+    pub async fn force(&self, who: &Identity, manager: &str, fields: &Value) -> Reply {
+        self.send(&Call::apply(&self.at(""), manager, &self.body(fields)).force(), who).await
+    }
+
+    /// A merge patch of `/scale`.
+    pub async fn scale(&self, who: &Identity, replicas: i64) -> Reply {
+        let call = Call::merge_patch(&self.at("/scale"), &json!({"spec": {"replicas": replicas}}));
+        self.send(&call, who).await
+    }
+
+    /// The managers that hold a path, given as `f:spec/f:size`, by their entries.
+    pub async fn holders(&self, path: &str) -> Vec<String> {
+        let object = self.read().await;
+        let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let holds = |entry: &Value| {
+            path.split('/').try_fold(&entry["fieldsV1"], |node, step| node.get(step)).is_some()
+        };
+        let of = entries.iter().filter(|entry| holds(entry));
+        of.map(|entry| entry["manager"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                merge(into.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}

@@ -1,0 +1,68 @@
+//! Changes that a mutating webhook or policy makes inside somebody's innocent request.
+
+use serde_json::{Value, json};
+
+use super::{NODEPOOLS, Request, entry, pool, refused, target, with};
+
+/// Mallory sets a label, is recorded for it, and a mutator changes the size on the way.
+fn mutated() -> Value {
+    let new = with(with(pool(), "/metadata/labels/mine", json!("x")), "/spec/targetNodes", json!(7));
+    let mine = json!({"f:metadata": {"f:labels": {"f:mine": {}}}});
+    with(new, "/metadata/managedFields/-", entry("mallory", "Update", "", mine))
+}
+
+fn by_mallory(new: &Value, policy: &str) -> fieldkeeper::ownership::verdict::Verdict {
+    Request::update(&pool(), new).by("mallory").under("mallory").judge(&target(&[policy]))
+}
+
+fn naming_mutators(condition: &str) -> String {
+    NODEPOOLS.replace(
+        "      when: oldObject.spec.handOff == 'Direct'\n",
+        &format!("      when: oldObject.spec.handOff == 'Direct'\n      mutators: [{{name: sidecar, when: \"{condition}\"}}]\n"),
+    )
+}
+
+#[test]
+fn a_change_that_the_request_is_not_recorded_for_is_a_mutators() {
+    let verdict = by_mallory(&mutated(), NODEPOOLS);
+    assert_eq!(verdict.findings, []);
+    assert_eq!(verdict.notes, [".spec.targetNodes: changed by a mutating webhook or policy"]);
+}
+
+#[test]
+fn a_change_that_the_request_is_recorded_for_is_its_own() {
+    let taken = json!({"f:metadata": {"f:labels": {"f:mine": {}}}, "f:spec": {"f:targetNodes": {}}});
+    let new = with(mutated(), "/metadata/managedFields/3", entry("mallory", "Update", "", taken));
+    let new = with(new, "/metadata/managedFields/1", Value::Null);
+    assert_eq!(refused(&by_mallory(&new, NODEPOOLS)), [".spec.targetNodes"]);
+}
+
+#[test]
+fn nothing_is_proven_where_tracking_stood_still() {
+    let new = with(pool(), "/spec/targetNodes", json!(7));
+    let verdict = by_mallory(&new, NODEPOOLS);
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    assert!(verdict.findings[0].untracked);
+}
+
+#[test]
+fn an_entry_of_another_version_proves_nothing() {
+    let mut new = mutated();
+    new["metadata"]["managedFields"][3]["apiVersion"] = json!("compute.fieldkeeper.dev/v1beta1");
+    assert!(by_mallory(&new, NODEPOOLS).denies());
+}
+
+#[test]
+fn a_removal_is_never_a_mutators() {
+    let new = with(mutated(), "/spec/targetNodes", Value::Null);
+    assert_eq!(refused(&by_mallory(&new, NODEPOOLS)), [".spec.targetNodes"]);
+}
+
+#[test]
+fn a_claim_that_names_its_mutators_lets_only_those_pass() {
+    assert_eq!(by_mallory(&mutated(), &naming_mutators("object.spec.targetNodes == 7")).findings, []);
+    assert_eq!(
+        refused(&by_mallory(&mutated(), &naming_mutators("object.spec.targetNodes == 8"))),
+        [".spec.targetNodes"]
+    );
+}
