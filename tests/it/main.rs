@@ -20,6 +20,7 @@ mod control_plane;
 mod crd_rules;
 mod crds;
 mod decisions;
+mod differential;
 mod docs;
 mod http;
 mod layers;
