@@ -65,20 +65,22 @@ pub(super) fn judge<'f>(
         return;
     }
     for movement in &scope.tracking.movements {
-        if is_mine(scope.facts, movement, &scope.tracking.movements, changed) {
+        let mine = is_mine(scope.facts, movement, &scope.tracking.movements, changed);
+        if mine {
             check.co_ownership(movement, findings);
         } else {
-            check.stripped(movement, findings, notes);
             check.forged(movement, findings);
-            check.retimed(movement, findings);
         }
+        check.stripped(movement, mine, findings, notes);
+        check.retimed(movement, mine, findings);
     }
 }
 
 /// Whether a movement is that of the manager which the request writes under.
 ///
 /// Without the option the name came from the User-Agent, which a review does not show: then it
-/// is the one Update entry of this subresource that moved, or the one that gained what changed.
+/// is the one Update entry of this subresource that moved and holds what changed. An entry that
+/// moved without holding any of it was not moved by the server on behalf of this request.
 fn is_mine(facts: &Facts<'_>, movement: &Movement, all: &[Movement], changed: &PathSet) -> bool {
     if movement.subresource != facts.subresource {
         return false;
@@ -90,6 +92,7 @@ fn is_mine(facts: &Facts<'_>, movement: &Movement, all: &[Movement], changed: &P
         other.operation == Operation::Update
             && other.subresource == facts.subresource
             && (other.retimed || !other.gained.is_empty())
+            && holds_change(other, changed)
     };
     let gained_change = |other: &Movement| other.gained.iter().any(|path| explains(changed, path.elements()));
     if !candidate(movement) {
@@ -99,6 +102,12 @@ fn is_mine(facts: &Facts<'_>, movement: &Movement, all: &[Movement], changed: &P
         1 => true,
         _ => gained_change(movement) && all.iter().filter(|o| candidate(o) && gained_change(o)).count() == 1,
     }
+}
+
+/// Whether an entry holds, after the write, a value that the write changed.
+fn holds_change(movement: &Movement, changed: &PathSet) -> bool {
+    movement.after.intersects(changed)
+        || movement.after.iter().any(|path| changed.covers_ancestor(path.elements()))
 }
 
 /// Whether the value at a path, above it in an atomic node, or below it changed.
@@ -156,7 +165,13 @@ impl Check<'_, '_, '_> {
         true
     }
 
-    fn stripped(&self, movement: &Movement, findings: &mut Vec<Finding>, notes: &mut Vec<String>) {
+    fn stripped(
+        &self,
+        movement: &Movement,
+        mine: bool,
+        findings: &mut Vec<Finding>,
+        notes: &mut Vec<String>,
+    ) {
         for path in &movement.lost.leaves() {
             let elements = path.elements();
             if explains(self.changed, elements)
@@ -166,12 +181,33 @@ impl Check<'_, '_, '_> {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
+            if mine && self.let_go(movement, elements) {
+                continue;
+            }
             if let Some(why) = self.server_dropped(movement, elements) {
                 notes.push(format!("managedFields: {} lost {path}: {why}", movement.manager));
                 continue;
             }
             self.report(findings, Some((path, owners)), Tampering::Stripped);
         }
+    }
+
+    /// Whether the request may have given up a path of its own entry. Only an apply does so, and the
+    /// value then stays only because another entry holds it or because it is the default: a borrowed
+    /// name is no leave to strip its entry.
+    fn let_go(&self, movement: &Movement, path: &[Element]) -> bool {
+        let held_still = || {
+            let others = self.scope.tracking.after.iter();
+            others
+                .filter_map(|entry| entry.set().ok())
+                .any(|set| set.contains(path) || set.has_below(path) || self.held_from_above(&set, path))
+        };
+        let is_default = || {
+            let schema = &self.scope.target.schema;
+            let value = value::at(self.new, path, schema.root()).ok().flatten();
+            value.is_some_and(|value| schema.is_default(path, value).unwrap_or(false))
+        };
+        movement.operation == Operation::Apply && (held_still() || is_default())
     }
 
     /// What the API server itself takes from other entries without a change of value.
@@ -212,8 +248,15 @@ impl Check<'_, '_, '_> {
         }
     }
 
-    fn retimed(&self, movement: &Movement, findings: &mut Vec<Finding>) {
-        if !movement.retimed {
+    /// The server moves the time of the entry that it writes, and of no other but that into which it
+    /// merges the oldest ones.
+    fn retimed(&self, movement: &Movement, mine: bool, findings: &mut Vec<Finding>) {
+        let by_server = match movement.operation {
+            Operation::Apply => mine,
+            _ if mine => holds_change(movement, self.changed),
+            _ => movement.manager == ANCIENT_CHANGES && self.merges_oldest(),
+        };
+        if !movement.retimed || by_server {
             return;
         }
         for path in &movement.after.leaves() {
@@ -222,6 +265,15 @@ impl Check<'_, '_, '_> {
                 return;
             }
         }
+    }
+
+    /// Whether an Update entry is gone, as those that the server merges are.
+    fn merges_oldest(&self) -> bool {
+        self.scope.tracking.movements.iter().any(|movement| {
+            movement.operation == Operation::Update
+                && movement.after.is_empty()
+                && !movement.before.is_empty()
+        })
     }
 
     /// Fields that the request's own manager would hold beside their owner.

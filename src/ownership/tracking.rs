@@ -42,7 +42,7 @@ pub(super) struct Movement {
     pub(super) after: PathSet,
     pub(super) lost: PathSet,
     pub(super) gained: PathSet,
-    /// An entry kept its paths while its time changed.
+    /// An entry that is on both sides has another time.
     pub(super) retimed: bool,
 }
 
@@ -152,6 +152,10 @@ fn movement(
         let own = entries.iter().filter(|entry| entry.identity() == identity);
         own.map(|entry| entry.time.as_deref().unwrap_or_default().to_owned()).collect::<BTreeSet<_>>()
     };
+    let own = |entry: &&ManagedFieldsEntry<'_>| entry.identity() == identity;
+    let another_time = before.iter().filter(own).any(|old| {
+        after.iter().filter(own).any(|new| new.api_version == old.api_version && new.time != old.time)
+    });
     let (manager, operation, subresource) = identity;
     Ok(Movement {
         manager: manager.to_owned(),
@@ -159,7 +163,8 @@ fn movement(
         subresource: subresource.to_owned(),
         lost: before_set.difference(&after_set),
         gained: after_set.difference(&before_set),
-        retimed: before_set == after_set && times(before) != times(after),
+        // The same paths under another version are the same entry, too.
+        retimed: another_time || (before_set == after_set && times(before) != times(after)),
         before: before_set,
         after: after_set,
     })
