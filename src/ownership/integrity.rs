@@ -140,10 +140,8 @@ impl Check<'_, '_, '_> {
             return false;
         }
         if self.scope.creating() {
-            // A plain creation is always tracked; untracked, every later plain write is untracked too.
-            let claimed =
-                self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
-            if claimed {
+            // A creation with anything to track is tracked; untracked, every later plain write is too.
+            if has_anything_to_track(self.new) {
                 self.report(findings, None, Tampering::Wiped);
             }
             return true;
@@ -402,6 +400,17 @@ impl Check<'_, '_, '_> {
             ),
         });
     }
+}
+
+/// Whether a new object has a field that the server tracks.
+fn has_anything_to_track(object: Raw<'_>) -> bool {
+    let tracked = ["labels", "annotations", "finalizers", "ownerReferences", "generateName"];
+    let members = object.members().unwrap_or_default();
+    members.iter().any(|(name, value)| match &**name {
+        "apiVersion" | "kind" => false,
+        "metadata" => tracked.iter().any(|name| matches!(value.get(name), Ok(Some(_)))),
+        _ => true,
+    })
 }
 
 fn is_key_field(item: &[Element], name: &str) -> bool {

@@ -233,3 +233,21 @@ fn who_applied_a_field_beside_its_owner_may_let_go_of_it() {
     let verdict = Request::update(&old, &pool()).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
     assert_eq!(verdict.findings, []);
 }
+
+#[test]
+fn a_creation_with_anything_to_track_is_not_left_untracked() {
+    let by = |object: &Value| Request::create(object).by("mallory").judge(&target(&[NODEPOOLS]));
+    let bare = json!({"apiVersion": "compute.fieldkeeper.dev/v1alpha1", "kind": "NodePool",
+        "metadata": {"name": "general", "uid": "u-1"}});
+    assert_eq!(by(&bare).findings, []);
+    for (pointer, value) in [("/unclaimed", json!({})), ("/metadata/labels", json!({"a": "b"}))] {
+        assert_eq!(tampering(&by(&with(bare.clone(), pointer, value))), [Tampering::Wiped], "{pointer}");
+    }
+    let label = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}});
+    let tracked = with(
+        with(bare, "/metadata/labels", json!({"a": "b"})),
+        ENTRIES,
+        json!([entry("m", "Update", "", label)]),
+    );
+    assert_eq!(by(&tracked).findings, []);
+}
