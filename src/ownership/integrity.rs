@@ -16,6 +16,7 @@ use super::facts::Facts;
 use super::fieldsv1::FieldsV1Error;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
+use super::mutation;
 use super::path::Path;
 use super::raw::{Kind, Raw};
 use super::rule::Mode;
@@ -25,6 +26,9 @@ use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
 use super::value;
 use super::verdict::{Finding, Reason, Tampering};
+
+/// The Update entries that the API server keeps; it merges what is older into `ancient-changes`.
+const KEPT_UPDATERS: usize = 10;
 
 /// What the check of one policy works with.
 struct Check<'s, 'p, 'f> {
@@ -70,28 +74,49 @@ pub(super) fn judge<'f>(
 /// Whether a movement is that of the manager which the request writes under.
 ///
 /// Without the option the name came from the User-Agent, which a review does not show: then it
-/// is the one Update entry of this subresource that moved, or the one that gained what changed.
-fn is_mine(facts: &Facts<'_>, movement: &Movement<'_>, all: &[Movement<'_>], changed: &PathSet) -> bool {
+/// is the one Update entry of this subresource that moved and holds what changed. An entry that
+/// moved without holding any of it was not moved by the server on behalf of this request.
+fn is_mine(
+    facts: &Facts<'_>,
+    movement: &Movement<'_>,
+    all: &[Movement<'_>],
+    changed: &PathSet,
+) -> Result<bool, FieldsV1Error> {
     if movement.subresource != facts.subresource {
-        return false;
+        return Ok(false);
     }
     if let Some(name) = facts.field_manager {
-        return movement.manager == name;
+        return Ok(movement.manager == name);
     }
     let candidate = |other: &Movement<'_>| {
-        other.operation == Operation::Update
+        let moved = other.operation == Operation::Update
             && other.subresource == facts.subresource
-            && (other.retimed || !other.gained.is_empty())
+            && (other.retimed || !other.gained.is_empty());
+        Ok::<_, FieldsV1Error>(moved && holds_change(other, changed)?)
     };
     let gained_change =
         |other: &Movement<'_>| other.gained.iter().any(|path| explains(changed, path.elements()));
-    if !candidate(movement) {
-        return false;
+    if !candidate(movement)? {
+        return Ok(false);
     }
-    match all.iter().filter(|other| candidate(other)).count() {
-        1 => true,
-        _ => gained_change(movement) && all.iter().filter(|o| candidate(o) && gained_change(o)).count() == 1,
+    let (mut candidates, mut gaining) = (0, 0);
+    for other in all {
+        if candidate(other)? {
+            candidates += 1;
+            gaining += usize::from(gained_change(other));
+        }
     }
+    Ok(candidates == 1 || (gained_change(movement) && gaining == 1))
+}
+
+/// Whether an entry holds, after the write, a value that the write changed.
+fn holds_change(movement: &Movement<'_>, changed: &PathSet) -> Result<bool, FieldsV1Error> {
+    // What it gained is read already, and mostly settles it.
+    if movement.gained.intersects(changed) {
+        return Ok(true);
+    }
+    let after = movement.after.set()?;
+    Ok(after.intersects(changed) || after.iter().any(|path| changed.covers_ancestor(path.elements())))
 }
 
 /// Whether the value at a path, above it in an atomic node, or below it changed.
@@ -120,10 +145,8 @@ impl Check<'_, '_, '_> {
             return false;
         }
         if self.scope.creating() {
-            // A plain creation is always tracked; untracked, every later plain write is untracked too.
-            let claimed =
-                self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
-            if claimed {
+            // A creation with anything to track is tracked; untracked, every later plain write is too.
+            if has_anything_to_track(self.new) {
                 self.report(findings, None, Tampering::Wiped);
             }
             return true;
@@ -154,13 +177,14 @@ impl Check<'_, '_, '_> {
         }
         let movements = &self.scope.tracking.movements;
         for movement in movements {
-            if is_mine(self.scope.facts, movement, movements, self.changed) {
+            let mine = is_mine(self.scope.facts, movement, movements, self.changed)?;
+            if mine {
                 self.co_ownership(movement, findings)?;
             } else {
-                self.stripped(movement, findings, notes)?;
                 self.forged(movement, findings)?;
-                self.retimed(movement, findings)?;
             }
+            self.stripped(movement, mine, findings, notes)?;
+            self.retimed(movement, mine, findings)?;
         }
         Ok(())
     }
@@ -168,6 +192,7 @@ impl Check<'_, '_, '_> {
     fn stripped(
         &self,
         movement: &Movement<'_>,
+        mine: bool,
         findings: &mut Vec<Finding>,
         notes: &mut Vec<String>,
     ) -> Result<(), FieldsV1Error> {
@@ -180,6 +205,9 @@ impl Check<'_, '_, '_> {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
+            if mine && self.let_go(movement, elements) {
+                continue;
+            }
             if let Some(why) = self.server_dropped(movement, elements) {
                 notes.push(format!("managedFields: {} lost {path}: {why}", movement.manager));
                 continue;
@@ -189,15 +217,44 @@ impl Check<'_, '_, '_> {
         Ok(())
     }
 
+    /// Whether the request may have given up a path of its own entry. Only an apply does so, and the
+    /// value then stays only because another entry holds it or because it is the default: a borrowed
+    /// name is no leave to strip its entry.
+    fn let_go(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
+        let held_still = || {
+            self.after()
+                .iter()
+                .filter_map(|entry| entry.set().ok())
+                .any(|set| set.contains(path) || set.has_below(path) || self.held_from_above(&set, path))
+        };
+        let is_default = || {
+            let schema = &self.scope.target.schema;
+            let value = value::at(self.new, path, schema.root()).ok().flatten();
+            value.is_some_and(|value| schema.is_default(path, value).unwrap_or(false))
+        };
+        movement.operation == Operation::Apply && (held_still() || is_default())
+    }
+
+    /// The entries of the new object. One that cannot be read holds nothing that would excuse a loss.
+    fn after(&self) -> Vec<ManagedFieldsEntry<'_>> {
+        self.scope.tracking.after().unwrap_or_default()
+    }
+
     /// What the API server itself takes from other entries without a change of value.
     fn server_dropped(&self, movement: &Movement<'_>, path: &[Element]) -> Option<&'static str> {
-        let ancient = self.scope.tracking.movements.iter().any(|other| {
+        let ancient = |other: &Movement<'_>| {
             other.manager == ANCIENT_CHANGES
                 && other.operation == Operation::Update
                 && other.gained.contains(path)
-        });
-        if ancient && movement.operation == Operation::Update {
+        };
+        if movement.operation == Operation::Update
+            && self.scope.tracking.movements.iter().any(ancient)
+            && self.has_too_many_updaters()
+        {
             return Some("merged into ancient-changes");
+        }
+        if self.held_in_unknown_versions(movement, path) {
+            return Some("the entry was of a version that the kind does not have");
         }
         let Some(Element::Field(top)) = path.first() else { return None };
         match (self.scope.facts.subresource, &**top) {
@@ -207,11 +264,39 @@ impl Check<'_, '_, '_> {
         }
     }
 
+    /// Whether every entry in which the manager held the path names a version that is not among the
+    /// kind's own, and is gone. The server drops such an entry of a built-in kind in anybody's write.
+    fn held_in_unknown_versions(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
+        let Scope { tracking, target, .. } = self.scope;
+        let identity = (&*movement.manager, movement.operation, &*movement.subresource);
+        // Of a built-in kind the versions are not known: then an entry of another than the reviewed
+        // one is no evidence.
+        let known = |api_version: &str| {
+            if target.versions.is_empty() {
+                mutation::is_reviewed_version(target, api_version)
+            } else {
+                self.readable(api_version)
+            }
+        };
+        let mut holding = tracking.gone.iter().filter(|entry| {
+            entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path))
+        });
+        holding.all(|entry| {
+            !known(&entry.api_version) && !self.after().iter().any(|left| left.identity() == identity)
+        })
+    }
+
+    /// Whether there are as many Update entries as the server leaves when it merges the oldest.
+    fn has_too_many_updaters(&self) -> bool {
+        let entries = self.after();
+        entries.iter().filter(|entry| entry.operation == Operation::Update).count() >= KEPT_UPDATERS
+    }
+
     fn forged(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
         let by_server = (movement.manager == BEFORE_FIRST_APPLY
             && self.scope.tracking.was_empty()
             && !self.scope.creating())
-            || movement.manager == ANCIENT_CHANGES;
+            || (movement.manager == ANCIENT_CHANGES && self.has_too_many_updaters());
         if by_server && movement.operation == Operation::Update {
             return Ok(());
         }
@@ -228,8 +313,21 @@ impl Check<'_, '_, '_> {
         Ok(())
     }
 
-    fn retimed(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
-        if !movement.retimed {
+    /// The server moves the time of the entry that it writes, and of no other but that into which it
+    /// merges the oldest ones.
+    fn retimed(
+        &self,
+        movement: &Movement<'_>,
+        mine: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FieldsV1Error> {
+        let by_server = match movement.operation {
+            _ if !movement.retimed => true,
+            Operation::Apply => mine,
+            _ if mine => holds_change(movement, self.changed)?,
+            _ => movement.manager == ANCIENT_CHANGES && self.merges_oldest()?,
+        };
+        if by_server {
             return Ok(());
         }
         for path in &movement.after.set()?.leaves() {
@@ -239,6 +337,16 @@ impl Check<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether an Update entry is gone, as those that the server merges are.
+    fn merges_oldest(&self) -> Result<bool, FieldsV1Error> {
+        for movement in self.scope.tracking.movements.iter().filter(|m| m.operation == Operation::Update) {
+            if movement.after.set()?.is_empty() && !movement.before.set()?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Fields that the request's own manager would hold beside their owner.

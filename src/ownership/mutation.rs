@@ -75,7 +75,12 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>) -> Origin {
         is_reviewed_version(scope.target, &entry.api_version)
             && entry.set().is_ok_and(|set| !holds(&set, path))
     };
-    if live && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
+    // What the request let go of and is still there took its default: that is the request's doing.
+    let let_go = tracking.movements.iter().any(|moved| {
+        written_under(&moved.manager, moved.operation, &moved.subresource)
+            && (moved.lost.contains(path) || moved.lost.has_below(path))
+    });
+    if live && !let_go && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
 }
 
 /// Whether a set holds the path, or anything that it could be part of or contain.
