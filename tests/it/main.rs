@@ -21,6 +21,7 @@ mod crd_rules;
 mod crds;
 mod decisions;
 mod http;
+mod innocent;
 mod layers;
 mod left_behind;
 mod policy_controller;

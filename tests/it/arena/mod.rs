@@ -3,6 +3,7 @@
 //! One control plane and one installation serve all tests; each test has objects of its own. A request is sent as
 //! clients send it, with every part of it free to choose: verb, content type, manager, force, User-Agent, body.
 
+mod kind;
 mod pond;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::harness::{ControlPlane, Identity, Installation, eventually};
 
+pub use kind::{Kind, kind};
 pub use pond::{Pond, pond};
 
 /// For what several processes have to notice on a busy machine.
@@ -208,6 +210,12 @@ impl Call {
     pub fn body(mut self, body: &Value) -> Self {
         self.body = body.to_string();
         self.content_type = "application/json";
+        self
+    }
+
+    /// A body as it is written, not as a JSON library would.
+    pub fn text(mut self, body: &str) -> Self {
+        body.clone_into(&mut self.body);
         self
     }
 

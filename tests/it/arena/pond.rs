@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Arena, Call, Reply, admin, arena, controller, hpa};
+use super::{Arena, Call, Kind, Reply, admin, arena, controller, hpa};
 use crate::harness::Identity;
 
 /// A pond of this name with this `spec`.
@@ -14,13 +14,19 @@ pub fn pond(name: &str, spec: &Value) -> Value {
 pub struct Pond {
     pub arena: &'static Arena,
     pub name: String,
+    pub kind: Kind,
 }
 
 impl Pond {
     /// Created with `mode`; then size, taint `a` and the finalizer's place by ctrl-a, limits, data and taint `b` by
     /// ctrl-b, 3 replicas by the autoscaler, and a status: each by its owner, by apply, as controllers do.
     pub async fn new(name: &str) -> Self {
-        let this = Self::bare(name).await;
+        Self::bare(name).await.written().await
+    }
+
+    /// The writes of all owners, see [`Self::new`].
+    pub async fn written(self) -> Self {
+        let this = self;
         let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule", "value": "x"}]);
         this.apply(
             &controller("ctrl-a"),
@@ -45,22 +51,34 @@ impl Pond {
 
     /// Created by somebody who owns nothing, with nothing that is owned.
     pub async fn bare(name: &str) -> Self {
-        let this = Self { arena: arena().await, name: name.to_owned() };
+        arena().await;
+        Self::bare_of(&Kind::ponds(), name).await
+    }
+
+    /// The same of another kind.
+    pub async fn bare_of(kind: &Kind, name: &str) -> Self {
+        let this = Self::absent(kind, name).await;
         let creator = Identity::person("creator", &[]);
-        let call = Call::create("ponds", &pond(name, &json!({"mode": "calm"}))).manager("creator");
+        let call =
+            Call::create(&kind.resource(), &this.body(&json!({"spec": {"mode": "calm"}}))).manager("creator");
         this.send(&call, &creator).await.allowed();
         this
     }
 
+    /// Not created yet.
+    pub async fn absent(kind: &Kind, name: &str) -> Self {
+        Self { arena: arena().await, name: name.to_owned(), kind: kind.clone() }
+    }
+
     /// `ponds/name`, with what follows.
     pub fn at(&self, rest: &str) -> String {
-        format!("ponds/{}{rest}", self.name)
+        format!("{}/{}{rest}", self.kind.resource(), self.name)
     }
 
     /// A body for this object: type and name are added.
     pub fn body(&self, fields: &Value) -> Value {
-        let mut body =
-            json!({"apiVersion": "arena.example.com/v1", "kind": "Pond", "metadata": {"name": self.name}});
+        let mut body = json!({"apiVersion": "arena.example.com/v1", "kind": self.kind.kind(),
+            "metadata": {"name": self.name}});
         merge(&mut body, fields);
         body
     }
