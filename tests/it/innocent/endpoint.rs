@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::arena::{Call, Kind, PATIENCE, admin, arena};
+use crate::arena::{Call, Kind, PATIENCE, alice, arena};
 use crate::harness::{WebhookEndpoint, eventually};
 
 /// Serves until the test ends, or until the handle is aborted. `answer` gets the body's `request` and gives the
@@ -118,7 +118,7 @@ pub async fn mutating_as_annotated(kind: &Kind) {
         "metadata": {"name": "mutated-probe", "annotations": {MUTATE: note}}, "spec": {"mode": "calm"}});
     let call = Call::create(&kind.resource(), &probe).dry_run();
     let mutated = async || {
-        let made = arena().await.send(&call, &admin()).await.allowed();
+        let made = arena().await.send(&call, &alice()).await.allowed();
         made["metadata"]["labels"]["mutated"].is_string().then_some(())
     };
     eventually("the mutating webhook to be asked", PATIENCE, mutated).await.unwrap();

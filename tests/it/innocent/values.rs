@@ -54,7 +54,7 @@ async fn f27_numbers_and_objects_are_the_same_however_they_are_written() {
         format!(
             r#"{{"spec": {{"zones": ["a"], "size": "L", "taints": [
                 {{"value": "x", "key": "b", "effect": "NoSchedule"}}, {{"value": "x", "effect": "NoSchedule", "key": "a"}}],
-                "free": {{"deep": {{"one": {one}, "half": {half}}}}}, "replicas": 3.0, "mode": "wild",
+                "free": {{"deep": {{"one": {one}, "half": {half}}}}}, "replicas": 3, "mode": "wild",
                 "limits": {{"memory": "1Gi", "cpu": {cpu}}}}},
               "metadata": {{"name": "f27", "managedFields": [], "resourceVersion": {version}}},
               "kind": "Pond", "data": {{"k": "v"}}, "apiVersion": "arena.example.com/v1"}}"#
