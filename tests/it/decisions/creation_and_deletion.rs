@@ -89,6 +89,11 @@ fn an_owner_reference_counts_as_a_deletion_where_deletion_is_kept_to_some() {
     let verdict = Request::update(&pool(), &new).by("mallory").judge(&target(&[&named]));
     assert!(verdict.findings.iter().any(|finding| finding.reason == Reason::Deletion), "{verdict:?}");
     assert_eq!(Request::update(&pool(), &new).by("mallory").judge(&target(&[NODEPOOLS])).findings, []);
+    // What is created with a reference, as controllers create what is theirs, was not there to be deleted.
+    let made = with(created("x"), "/spec/targetNodes", Value::Null);
+    let made = with(made, "/metadata/ownerReferences", new["metadata"]["ownerReferences"].clone());
+    let verdict = Request::create(&made).by("@platform-admins").under("x").judge(&target(&[&named]));
+    assert_eq!(verdict.findings, []);
 }
 
 #[test]
