@@ -25,6 +25,9 @@ use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
 use super::value;
 use super::verdict::{Finding, Reason, Tampering};
 
+/// The Update entries that the API server keeps; it merges what is older into `ancient-changes`.
+const KEPT_UPDATERS: usize = 10;
+
 /// What the check of one policy works with.
 struct Check<'s, 'p, 'f> {
     scope: &'s Scope<'p, 'f>,
@@ -176,12 +179,14 @@ impl Check<'_, '_, '_> {
 
     /// What the API server itself takes from other entries without a change of value.
     fn server_dropped(&self, movement: &Movement, path: &[Element]) -> Option<&'static str> {
-        let ancient = self.scope.tracking.movements.iter().any(|other| {
+        let ancient = |other: &Movement| {
             other.manager == ANCIENT_CHANGES
                 && other.operation == Operation::Update
                 && other.gained.contains(path)
-        });
-        if ancient && movement.operation == Operation::Update {
+        };
+        if self.has_too_many_updaters()
+            && self.scope.tracking.movements.iter().any(ancient)
+            && movement.operation == Operation::Update {
             return Some("merged into ancient-changes");
         }
         let Some(Element::Field(top)) = path.first() else { return None };
@@ -192,11 +197,17 @@ impl Check<'_, '_, '_> {
         }
     }
 
+    /// Whether there are as many Update entries as the server leaves when it merges the oldest.
+    fn has_too_many_updaters(&self) -> bool {
+        let entries = self.scope.tracking.after.iter();
+        entries.filter(|entry| entry.operation == Operation::Update).count() >= KEPT_UPDATERS
+    }
+
     fn forged(&self, movement: &Movement, findings: &mut Vec<Finding>) {
         let by_server = (movement.manager == BEFORE_FIRST_APPLY
             && self.scope.tracking.before.is_empty()
             && !self.scope.creating())
-            || movement.manager == ANCIENT_CHANGES;
+            || (movement.manager == ANCIENT_CHANGES && self.has_too_many_updaters());
         if by_server && movement.operation == Operation::Update {
             return;
         }

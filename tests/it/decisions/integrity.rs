@@ -141,14 +141,27 @@ fn the_first_apply_on_an_untracked_object_files_what_was_there() {
 
 #[test]
 fn merging_old_update_entries_into_ancient_changes_is_the_servers_work() {
-    let old = with(pool(), "/metadata/managedFields/1/operation", json!("Update"));
-    let merged = entry("ancient-changes", "Update", "", target_nodes());
-    let label = entry("mallory", "Update", "", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
-    let new = with(old.clone(), "/metadata/labels/mine", json!("x"));
-    let new = with(with(new, "/metadata/managedFields/1", merged), "/metadata/managedFields/-", label);
-    let verdict = Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
-    assert_eq!(verdict.findings, []);
-    assert!(!verdict.notes.is_empty());
+    let updaters = |count: usize| {
+        let of = |number: usize| {
+            let label = json!({"f:metadata": {"f:labels": {format!("f:l{number}"): {}}}});
+            entry(&format!("updater-{number}"), "Update", "", label)
+        };
+        (0..count).map(of).collect::<Vec<_>>()
+    };
+    for (others, merged_by_server) in [(9, true), (8, false)] {
+        let held = |manager: &str| {
+            let mut entries = updaters(others);
+            entries.push(entry(manager, "Update", "", target_nodes()));
+            with(pool(), ENTRIES, json!(entries))
+        };
+        let new = with(held("ancient-changes"), "/metadata/labels/l0", json!("x"));
+        let verdict = Request::update(&held("scaler"), &new)
+            .by("mallory")
+            .under("mallory")
+            .judge(&target(&[NODEPOOLS]));
+        assert_eq!(verdict.findings.is_empty(), merged_by_server, "{verdict:?}");
+        assert_eq!(verdict.notes.is_empty(), !merged_by_server, "{verdict:?}");
+    }
 }
 
 #[test]
