@@ -15,6 +15,7 @@ use super::entry::Operation;
 use super::facts::Facts;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
+use super::mutation;
 use super::path::Path;
 use super::raw::{Kind, Raw};
 use super::rule::Mode;
@@ -189,12 +190,33 @@ impl Check<'_, '_, '_> {
             && movement.operation == Operation::Update {
             return Some("merged into ancient-changes");
         }
+        if self.held_in_unknown_versions(movement, path) {
+            return Some("the entry was of a version that the kind does not have");
+        }
         let Some(Element::Field(top)) = path.first() else { return None };
         match (self.scope.facts.subresource, &**top) {
             ("", "status") => Some("a stale status in a write of the main resource"),
             ("status", "metadata" | "spec") => Some("a stale object in a write of /status"),
             _ => None,
         }
+    }
+
+    /// Whether every entry in which the manager held the path names a version that is not among the
+    /// kind's own, and is gone. The server drops such an entry of a built-in kind in anybody's write.
+    fn held_in_unknown_versions(&self, movement: &Movement, path: &[Element]) -> bool {
+        let Scope { tracking, target, .. } = self.scope;
+        let identity = (movement.manager.as_str(), movement.operation, movement.subresource.as_str());
+        // Of a built-in kind the versions are not known: then an entry of another than the reviewed one is no evidence.
+        let known = |api_version: &str| match target.versions.is_empty() {
+            true => mutation::is_reviewed_version(target, api_version),
+            false => self.readable(api_version),
+        };
+        let mut holding = tracking.before.iter().filter(|entry| {
+            entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path))
+        });
+        holding.all(|entry| {
+            !known(&entry.api_version) && !tracking.after.iter().any(|left| left.identity() == identity)
+        })
     }
 
     /// Whether there are as many Update entries as the server leaves when it merges the oldest.

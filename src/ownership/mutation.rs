@@ -88,7 +88,8 @@ fn holds(set: &super::set::PathSet, path: &[Element]) -> bool {
     swallowed || set.contains(path) || set.has_below(path)
 }
 
-fn is_reviewed_version(target: &Target, api_version: &str) -> bool {
+/// Whether an entry is written in the version that is reviewed.
+pub(super) fn is_reviewed_version(target: &Target, api_version: &str) -> bool {
     match api_version.rsplit_once('/') {
         Some((group, version)) => *group == *target.group && *version == *target.version,
         None => target.group.is_empty() && *api_version == *target.version,

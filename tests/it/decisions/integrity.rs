@@ -192,3 +192,23 @@ fn a_list_wiped_because_of_a_removed_version_is_not_the_requesters_doing() {
     let new = with(new, "/spec/targetNodes", json!(7));
     assert!(Request::update(&old, &new).by("mallory").judge(&target(&[NODEPOOLS])).denies());
 }
+
+#[test]
+fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
+    let strip = |target: &fieldkeeper::ownership::rule::Target, version: &str| {
+        let old = with(pool(), "/metadata/managedFields/1/apiVersion", json!(version));
+        let new = with(with(old.clone(), "/metadata/managedFields/1", Value::Null), "/metadata/labels/team", json!("blue"));
+        Request::update(&old, &new).by("mallory").under("mallory").judge(target)
+    };
+    let mut kind = target(&[NODEPOOLS]);
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v0").findings, []);
+    assert!(!strip(&kind, "compute.fieldkeeper.dev/v0").notes.is_empty());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+    // A version that the kind has is evidence, also where another one is reviewed.
+    kind.versions.push("compute.fieldkeeper.dev/v1beta1".into());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1beta1")), [".spec.targetNodes"]);
+    // Of a built-in kind only the reviewed version is known.
+    kind.versions.clear();
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v1beta1").findings, []);
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+}
