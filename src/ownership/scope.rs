@@ -168,7 +168,14 @@ impl<'p, 'f> Scope<'p, 'f> {
                 if self.creating() || metadata {
                     return None;
                 }
-                Some(draft(self.unlisted_mode()?, Reason::Unlisted, Vec::new(), None, false))
+                let mode = self.unlisted_mode()?;
+                let origin = mutation::origin(self, change, &[], active);
+                if origin == Origin::Mutator {
+                    notes.push(format!("{}: changed by a mutating webhook or policy", change.path));
+                    return None;
+                }
+                let draft = draft(mode, Reason::Unlisted, Vec::new(), None, false);
+                Some(Draft { untracked: origin == Origin::Untracked, ..draft })
             }
         }
     }

@@ -97,3 +97,14 @@ fn the_owner_of_a_finalizer_is_not_kept_from_releasing_it_by_a_mutator() {
     assert!(judged(&old, &wiped, controller, NODEPOOLS).contains(&".spec.targetNodes".to_owned()));
     assert!(judged(&old, &new, "mallory", NODEPOOLS).contains(&".spec.targetNodes".to_owned()));
 }
+
+#[test]
+fn a_mutators_change_outside_every_claim_is_not_the_requesters_either() {
+    let policy = "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {name: p}\nspec:\n  \
+        target: {group: compute.fieldkeeper.dev, version: v1alpha1, resource: nodepools}\n  mode: Enforce\n  \
+        unlisted: Deny\n  owners:\n  - name: a\n    subjects: [{kind: User, name: ann}]\n    fields: [{path: .spec.minNodes}]\n";
+    assert_eq!(by_mallory(&mutated(), policy).findings, []);
+    let untraced = with(pool(), "/spec/targetNodes", json!(7));
+    assert_eq!(refused(&by_mallory(&untraced, policy)), [".spec.targetNodes"]);
+    assert!(by_mallory(&untraced, policy).findings[0].untracked);
+}
