@@ -9,6 +9,9 @@
 //! Values are not judged here: a changed value is the business of `decide`,
 //! whatever the entries say.
 
+mod hold;
+mod server;
+
 use super::diff::Change;
 use super::element::Element;
 use super::entry::Operation;
@@ -16,19 +19,13 @@ use super::facts::Facts;
 use super::fieldsv1::FieldsV1Error;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
-use super::mutation;
 use super::path::Path;
-use super::raw::{Kind, Raw};
+use super::raw::Raw;
 use super::rule::Mode;
-use super::schema::{ListShape, MapNode, Step};
 use super::scope::Scope;
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
-use super::value;
 use super::verdict::{Finding, Reason, Tampering};
-
-/// The Update entries that the API server keeps; it merges what is older into `ancient-changes`.
-const KEPT_UPDATERS: usize = 10;
 
 /// What the check of one policy works with.
 struct Check<'s, 'p, 'f> {
@@ -217,81 +214,6 @@ impl Check<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether the request may have given up a path of its own entry. Only an apply does so, and the
-    /// value then stays only because another entry holds it or because it is the default: a borrowed
-    /// name is no leave to strip its entry.
-    fn let_go(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
-        let held_still = || {
-            self.after()
-                .iter()
-                .filter_map(|entry| entry.set().ok())
-                .any(|set| set.contains(path) || set.has_below(path) || self.held_from_above(&set, path))
-        };
-        let is_default = || {
-            let schema = &self.scope.target.schema;
-            let value = value::at(self.new, path, schema.root()).ok().flatten();
-            value.is_some_and(|value| schema.is_default(path, value).unwrap_or(false))
-        };
-        movement.operation == Operation::Apply && (held_still() || is_default())
-    }
-
-    /// The entries of the new object. One that cannot be read holds nothing that would excuse a loss.
-    fn after(&self) -> Vec<ManagedFieldsEntry<'_>> {
-        self.scope.tracking.after().unwrap_or_default()
-    }
-
-    /// What the API server itself takes from other entries without a change of value.
-    fn server_dropped(&self, movement: &Movement<'_>, path: &[Element]) -> Option<&'static str> {
-        let ancient = |other: &Movement<'_>| {
-            other.manager == ANCIENT_CHANGES
-                && other.operation == Operation::Update
-                && other.gained.contains(path)
-        };
-        if movement.operation == Operation::Update
-            && self.scope.tracking.movements.iter().any(ancient)
-            && self.has_too_many_updaters()
-        {
-            return Some("merged into ancient-changes");
-        }
-        if self.held_in_unknown_versions(movement, path) {
-            return Some("the entry was of a version that the kind does not have");
-        }
-        let Some(Element::Field(top)) = path.first() else { return None };
-        match (self.scope.facts.subresource, &**top) {
-            ("", "status") => Some("a stale status in a write of the main resource"),
-            ("status", "metadata" | "spec") => Some("a stale object in a write of /status"),
-            _ => None,
-        }
-    }
-
-    /// Whether every entry in which the manager held the path names a version that is not among the
-    /// kind's own, and is gone. The server drops such an entry of a built-in kind in anybody's write.
-    fn held_in_unknown_versions(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
-        let Scope { tracking, target, .. } = self.scope;
-        let identity = (&*movement.manager, movement.operation, &*movement.subresource);
-        // Of a built-in kind the versions are not known: then an entry of another than the reviewed
-        // one is no evidence.
-        let known = |api_version: &str| {
-            if target.versions.is_empty() {
-                mutation::is_reviewed_version(target, api_version)
-            } else {
-                self.readable(api_version)
-            }
-        };
-        let mut holding = tracking.gone.iter().filter(|entry| {
-            entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path))
-        });
-        holding.all(|entry| {
-            !known(&entry.api_version) && !self.after().iter().any(|left| left.identity() == identity)
-        })
-    }
-
-    /// Whether there are as many Update entries as the server leaves when it merges the oldest.
-    fn has_too_many_updaters(&self) -> bool {
-        let entries = self.after();
-        entries.iter().filter(|entry| entry.operation == Operation::Update).count() >= KEPT_UPDATERS
-    }
-
     fn forged(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
         let by_server = (movement.manager == BEFORE_FIRST_APPLY
             && self.scope.tracking.was_empty()
@@ -339,16 +261,6 @@ impl Check<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether an Update entry is gone, as those that the server merges are.
-    fn merges_oldest(&self) -> Result<bool, FieldsV1Error> {
-        for movement in self.scope.tracking.movements.iter().filter(|m| m.operation == Operation::Update) {
-            if movement.after.set()?.is_empty() && !movement.before.set()?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Fields that the request's own manager would hold beside their owner.
     fn co_ownership(
         &self,
@@ -385,68 +297,6 @@ impl Check<'_, '_, '_> {
             }),
             _ => movement.after.set()?.has_below(path) || self.is_granular_container(path),
         })
-    }
-
-    /// A map or list of which everybody holds a part: held by itself it means nothing.
-    fn is_granular_container(&self, path: &[Element]) -> bool {
-        let schema = &self.scope.target.schema;
-        let value = value::at(self.new, path, schema.root()).ok().flatten();
-        value.is_some_and(|value| {
-            let kind = value.kind();
-            matches!(kind, Kind::Object | Kind::Array)
-                && !value.is_empty_container()
-                && !self.is_atomic(path, kind)
-        })
-    }
-
-    /// Whether the server takes a list or a map at this path as one value.
-    fn is_atomic(&self, path: &[Element], kind: Kind) -> bool {
-        let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));
-        let atomic = match kind {
-            Kind::Array => found.node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
-            _ => found.node.map().is_none_or(MapNode::is_atomic),
-        };
-        found.problem.is_none() && (found.atomic_at.is_some() || atomic)
-    }
-
-    /// Whether a set holds the path through an atomic node above it. A container above it that is
-    /// merely granular gives no hold on what is inside.
-    fn held_from_above(&self, set: &PathSet, path: &[Element]) -> bool {
-        let held = |(length, next): (usize, &Element)| {
-            let kind = if matches!(next, Element::Field(_)) { Kind::Object } else { Kind::Array };
-            let above = path.get(..length).unwrap_or_default();
-            set.contains(above) && self.is_atomic(above, kind)
-        };
-        set.covers_ancestor(path) && path.iter().enumerate().skip(1).any(held)
-    }
-
-    /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:
-    /// old entries vanish into one Apply entry, no value changes.
-    fn is_client_side_apply_upgrade(&self) -> Result<bool, FieldsV1Error> {
-        let movements = &self.scope.tracking.movements;
-        let mut gaining = movements.iter().filter(|movement| !movement.gained.is_empty());
-        let (Some(into), None) = (gaining.next(), gaining.next()) else { return Ok(false) };
-        if into.operation != Operation::Apply || !self.changed.is_empty() {
-            return Ok(false);
-        }
-        let mut any_lost = false;
-        for movement in movements.iter().filter(|movement| !movement.lost.is_empty()) {
-            any_lost = true;
-            let migrates = movement.operation == Operation::Update
-                && movement.after.set()?.is_empty()
-                && (movement.manager.starts_with("kubectl")
-                    || movement.manager == BEFORE_FIRST_APPLY
-                    || movement.manager == into.manager
-                    || movement.before.set()?.contains(&last_applied()));
-            if !migrates {
-                return Ok(false);
-            }
-        }
-        let owned_by_others = self.scope.policy.owners.iter().any(|owner| {
-            owner.managers.iter().any(|manager| *manager.name == *into.manager)
-                && !self.scope.judge.is(&owner.subjects)
-        });
-        Ok(any_lost && !owned_by_others)
     }
 
     fn judge(&self, path: &[Element]) -> Judgement<'_> {
@@ -487,10 +337,17 @@ impl Check<'_, '_, '_> {
     }
 }
 
-fn is_key_field(item: &[Element], name: &str) -> bool {
-    matches!(item.last(), Some(Element::Key(fields)) if fields.iter().any(|(key, _)| **key == *name))
+/// Whether a new object has a field that the server tracks.
+fn has_anything_to_track(object: Raw<'_>) -> bool {
+    let tracked = ["labels", "annotations", "finalizers", "ownerReferences", "generateName"];
+    let members = object.members().unwrap_or_default();
+    members.iter().any(|(name, value)| match &**name {
+        "apiVersion" | "kind" => false,
+        "metadata" => tracked.iter().any(|name| matches!(value.get(name), Ok(Some(_)))),
+        _ => true,
+    })
 }
 
-fn last_applied() -> [Element; 3] {
-    ["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"].map(Element::field)
+fn is_key_field(item: &[Element], name: &str) -> bool {
+    matches!(item.last(), Some(Element::Key(fields)) if fields.iter().any(|(key, _)| **key == *name))
 }

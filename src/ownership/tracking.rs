@@ -185,9 +185,9 @@ impl<'f> Movement<'f> {
         let (old, new) = changed
             .map_err(|source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source })?;
         let (lost, gained) = (old.difference(&new), new.difference(&old));
-        let another_time = before.iter().any(|old| {
-            after.iter().any(|new| new.api_version == old.api_version && new.time != old.time)
-        });
+        let another_time = before
+            .iter()
+            .any(|old| after.iter().any(|new| new.api_version == old.api_version && new.time != old.time));
         // The same paths under another version are the same entry, too.
         let kept = lost.is_empty() && gained.is_empty();
         Ok(Self {

@@ -23,6 +23,7 @@ mod decisions;
 mod differential;
 mod docs;
 mod http;
+mod innocent;
 mod layers;
 mod left_behind;
 mod policy_controller;
