@@ -72,6 +72,42 @@ pub fn violations(policy: &Policy, who: &Who, old: Option<&Value>, new: &Value) 
     refused.map(|leaf| render_path(leaf)).collect()
 }
 
+/// What managers have lost though its value stays: a reason to refuse of its own, and the one that values do not show.
+pub fn disowned(policy: &Policy, old: &Value, new: &Value) -> Vec<String> {
+    let (before, after) = (leaves(policy, old), leaves(policy, new));
+    let (held, kept) = (holdings(old), holdings(new));
+    let lost = held.difference(&kept).map(|(_, path)| path);
+    let stays = |path: &&Vec<Elem>| before.get(*path).is_some_and(|value| after.get(*path) == Some(value));
+    lost.filter(stays).map(|path| render_path(path)).collect()
+}
+
+/// Every path of every entry, beside the name of its manager.
+fn holdings(object: &Value) -> BTreeSet<(String, Vec<Elem>)> {
+    let mut found = BTreeSet::new();
+    for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
+        let name = format!("{} {} {}", entry["manager"], entry["operation"], entry["subresource"]);
+        hold(&entry["fieldsV1"], &name, &mut Vec::new(), &mut found);
+    }
+    found
+}
+
+fn hold(node: &Value, name: &str, path: &mut Vec<Elem>, found: &mut BTreeSet<(String, Vec<Elem>)>) {
+    for (key, below) in node.as_object().into_iter().flatten() {
+        let elem = match key.split_once(':') {
+            Some(("f", field)) => Elem::Field(field.to_owned()),
+            Some(("v", value)) => Elem::Member(value.to_owned()),
+            Some(("k", keys)) => item_of(&serde_json::from_str(keys).unwrap_or_default(), &["effect", "key"]),
+            _ => continue,
+        };
+        path.push(elem);
+        if *below == json!({}) || below.get(".").is_some() {
+            found.insert((name.to_owned(), path.clone()));
+        }
+        hold(below, name, path, found);
+        path.pop();
+    }
+}
+
 struct Write<'a> {
     policy: &'a Policy,
     who: &'a Who,

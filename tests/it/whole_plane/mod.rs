@@ -70,6 +70,8 @@ struct Tally {
     steps: AtomicUsize,
     allowed: AtomicUsize,
     refused: AtomicUsize,
+    /// Refused because managedFields of a claimed field would have changed hands without its value.
+    disowned: AtomicUsize,
     /// By the API server itself: conflicts, things that are not there, schema.
     invalid: AtomicUsize,
 }
@@ -219,8 +221,14 @@ impl<'a> Lane<'a> {
             None if policy.may_delete(who) => Vec::new(),
             None => vec!["deletion".to_owned()],
         };
-        let more = json!({"after": bare(after.as_ref()), "judge": bad});
+        let disowned = match (stored, &after) {
+            (Some(stored), Some(after)) => judge::disowned(policy, stored, after),
+            _ => Vec::new(),
+        };
+        let only_disowned = !disowned.is_empty() && reply.reasons() == ["ManagedFieldsTampered"];
+        let more = json!({"after": bare(after.as_ref()), "judge": bad, "disowned": disowned});
         match (reply.is_refused(), bad.is_empty()) {
+            (true, true) if only_disowned => done.disowned.fetch_add(1, Ordering::Relaxed),
             (true, true) => return Err(context("refused without a violation", &reply, &more)),
             (false, false) => return Err(context("a violation was not refused", &reply, &more)),
             (false, true) if reply.code >= 300 => return Err(context("failed", &reply, &more)),
@@ -228,8 +236,9 @@ impl<'a> Lane<'a> {
             (false, true) => done.allowed.fetch_add(1, Ordering::Relaxed),
         };
         // Nobody is accused of what is not among the violations.
+        let accused: Vec<&String> = bad.iter().chain(&disowned).collect();
         let related =
-            |field: &String| bad.iter().any(|one| one.starts_with(&**field) || field.starts_with(&**one));
+            |field: &String| accused.iter().any(|one| one.starts_with(&**field) || field.starts_with(&**one));
         if attempt.kind != Kind::Delete && !reply.fields().iter().all(related) {
             return Err(context("accused of another field", &reply, &more));
         }
