@@ -251,3 +251,24 @@ fn a_creation_with_anything_to_track_is_not_left_untracked() {
     );
     assert_eq!(by(&tracked).findings, []);
 }
+
+#[test]
+fn a_reserved_name_may_not_be_written_into_an_entry_either() {
+    let label = json!({"f:metadata": {"f:labels": {"f:x": {}}}});
+    for (operation, subresource) in [("Apply", ""), ("Update", "status")] {
+        let forged = entry("autoscaler-x", operation, subresource, label.clone());
+        let policy =
+            NODEPOOLS.replace("{name: autoscaler, use: Reserve}", "{name: autoscaler-x, use: Reserve}");
+        let new = with(pool(), "/metadata/managedFields/-", forged);
+        let verdict =
+            Request::update(&pool(), &new).by("mallory").under("mallory").judge(&target(&[&policy]));
+        assert!(matches!(verdict.findings[0].reason, Reason::ReservedManager(_)), "{verdict:?}");
+        // Those who may edit entries may name anybody in them.
+        let policy = policy.replace(
+            "coOwnership: Enforce",
+            "coOwnership: Enforce\n    editors: [{kind: User, name: migrator}]",
+        );
+        let verdict = Request::update(&pool(), &new).by("migrator").under("m").judge(&target(&[&policy]));
+        assert_eq!(verdict.findings, []);
+    }
+}
