@@ -253,6 +253,26 @@ fn a_creation_with_anything_to_track_is_not_left_untracked() {
 }
 
 #[test]
+fn a_hold_on_what_is_not_there_is_forged_under_whatever_name() {
+    let default = NODEPOOLS.replace("  integrity:\n    coOwnership: Enforce\n", "");
+    let absent = json!({"f:spec": {"f:zones": {}}});
+    let new = with(pool(), "/metadata/managedFields/-", entry("mallory", "Apply", "", absent));
+    let verdict = Request::update(&pool(), &new).by("mallory").under("mallory").judge(&target(&[&default]));
+    assert_eq!(tampering(&verdict), [Tampering::Forged]);
+    assert!(verdict.denies());
+}
+
+#[test]
+fn a_new_container_does_not_explain_a_hold_on_what_is_not_in_it() {
+    let bare = json!({"apiVersion": "compute.fieldkeeper.dev/v1alpha1", "kind": "NodePool",
+        "metadata": {"name": "general", "uid": "u-1"}, "spec": {"handOff": "Direct"}});
+    let new = with(bare, ENTRIES, json!([entry("gitops", "Apply", "", target_nodes())]));
+    let verdict = Request::create(&new).by("@platform-admins").under("gitops").judge(&target(&[NODEPOOLS]));
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    assert_eq!(tampering(&verdict), [Tampering::Forged]);
+}
+
+#[test]
 fn a_reserved_name_may_not_be_written_into_an_entry_either() {
     let label = json!({"f:metadata": {"f:labels": {"f:x": {}}}});
     for (operation, subresource) in [("Apply", ""), ("Update", "status")] {
