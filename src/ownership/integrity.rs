@@ -187,7 +187,8 @@ impl Check<'_, '_, '_> {
         };
         if self.has_too_many_updaters()
             && self.scope.tracking.movements.iter().any(ancient)
-            && movement.operation == Operation::Update {
+            && movement.operation == Operation::Update
+        {
             return Some("merged into ancient-changes");
         }
         if self.held_in_unknown_versions(movement, path) {
@@ -211,9 +212,10 @@ impl Check<'_, '_, '_> {
             true => mutation::is_reviewed_version(target, api_version),
             false => self.readable(api_version),
         };
-        let mut holding = tracking.before.iter().filter(|entry| {
-            entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path))
-        });
+        let mut holding = tracking
+            .before
+            .iter()
+            .filter(|entry| entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path)));
         holding.all(|entry| {
             !known(&entry.api_version) && !tracking.after.iter().any(|left| left.identity() == identity)
         })

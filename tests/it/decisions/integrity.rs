@@ -197,7 +197,11 @@ fn a_list_wiped_because_of_a_removed_version_is_not_the_requesters_doing() {
 fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
     let strip = |target: &fieldkeeper::ownership::rule::Target, version: &str| {
         let old = with(pool(), "/metadata/managedFields/1/apiVersion", json!(version));
-        let new = with(with(old.clone(), "/metadata/managedFields/1", Value::Null), "/metadata/labels/team", json!("blue"));
+        let new = with(
+            with(old.clone(), "/metadata/managedFields/1", Value::Null),
+            "/metadata/labels/team",
+            json!("blue"),
+        );
         Request::update(&old, &new).by("mallory").under("mallory").judge(target)
     };
     let mut kind = target(&[NODEPOOLS]);

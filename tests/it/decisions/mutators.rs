@@ -70,7 +70,8 @@ fn a_claim_that_names_its_mutators_lets_only_those_pass() {
 /// The pool controller takes its finalizer from a pool that is being deleted, and a mutator changes the size on the way.
 fn released() -> (Value, Value) {
     let old = with(pool(), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
-    let held = json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"compute.fieldkeeper.dev/nodepool\"": {}}}});
+    let held =
+        json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"compute.fieldkeeper.dev/nodepool\"": {}}}});
     let new = with(with(old.clone(), "/metadata/finalizers", Value::Null), "/spec/targetNodes", json!(7));
     (with(old, "/metadata/managedFields/-", entry("nodepool-controller-finalizer", "Update", "", held)), new)
 }
