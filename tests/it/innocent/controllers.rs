@@ -257,6 +257,7 @@ async fn f35_a_horizontal_pod_autoscaler_writes_the_scale_without_naming_a_manag
         return;
     }
     let pond = Pond::bare_of(&namespaced("f35").await, "scaled").await;
+    pond.patch(&hpa(), &json!({"spec": {"replicas": 2}})).await.allowed();
     put(&pond, &hpa(), 5).await.allowed();
     let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "scaled", "namespace": "f35"},
