@@ -16,14 +16,21 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 
+use super::notices::{self, PolicyIds};
 use super::state::{Hooks, ParentError, ParentReader, ParentRef, PolicyReview, Readiness, Snapshots};
 use super::{Connected, snapshot};
 use crate::api::FieldPolicySpec;
+use crate::cluster::events::Events;
 use crate::cluster::in_force::{Compile, with_compiler};
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
+use crate::cluster::write::Writer;
 use crate::ownership::decide::MAX_PAUSE;
 use crate::telemetry::policies::PolicyMetrics;
+
+/// Who reports events.
+const CONTROLLER: &str = "fieldkeeper.dev/webhook";
 
 /// A review has 3 seconds altogether, and the API server's clients wait for it.
 pub const PARENT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -37,13 +44,28 @@ pub fn connect(
     metrics: PolicyMetrics,
 ) -> Connected {
     let gate = readiness.gate(snapshot::GATE, snapshot::GATE_REASON);
+    let (notices, arriving) = mpsc::channel(notices::WAITING);
+    let ids = PolicyIds::default();
+    let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "webhook".to_owned());
+    let events = Events::new(Writer::new(client.clone()), CONTROLLER, &instance);
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
         policy_review: policy_review(with_compiler),
-        notices: None,
+        notices: Some(notices),
     };
-    let background = snapshot::run(client, with_compiler, snapshots, gate, metrics).boxed();
-    Connected { hooks, background }
+    let follow = snapshot::run(client, with_compiler, snapshots, gate, metrics, ids.clone());
+    // The watches alone keep this going: without them there is nothing to be ready with.
+    let background = async move {
+        let tell = async {
+            notices::run(arriving, ids, events).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = follow => {}
+            () = tell => {}
+        }
+    };
+    Connected { hooks, background: background.boxed() }
 }
 
 /// Reads parents live.

@@ -10,6 +10,7 @@
 //! | `connection`, `server` | patience, accept loop, drain |
 //! | `tls`, `client_names` | certificates, who may call |
 //! | `state` | what other parts plug into |
+//! | `snapshot`, `hooks`, `notices` | the cluster side: policies in, live reads, events out |
 //!
 //! [`run`] puts them together. What needs a cluster is handed in by the caller.
 
@@ -21,6 +22,7 @@ pub mod handle;
 mod head;
 pub mod hooks;
 pub mod judge;
+pub mod notices;
 pub mod reply;
 pub mod router;
 pub mod server;
@@ -91,8 +93,8 @@ pub enum RunError<E> {
     /// The system refuses signal handlers.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
-    /// A server task ended by itself, which it never should.
-    #[error("a server ended unexpectedly")]
+    /// A server or the cluster side ended by itself, which they never should.
+    #[error("a task ended that should not have")]
     Ended,
 }
 
@@ -148,6 +150,8 @@ where
     tokio::select! {
         () = signals.stop() => {}
         _ = servers.join_next() => return Err(RunError::Ended),
+        // Without watches it would never be ready again; a new process may be.
+        _ = background.join_next() => return Err(RunError::Ended),
     }
     running.close("shutting down");
     phase.send_replace(Phase::Draining);

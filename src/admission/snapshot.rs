@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use kube::Client;
 
+use super::notices::PolicyIds;
 use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
@@ -32,12 +33,15 @@ pub async fn run(
     snapshots: Snapshots,
     gate: Gate,
     metrics: PolicyMetrics,
+    ids: PolicyIds,
 ) {
     let (mut feed, watches) = feed(client);
     let follow = async {
         while let Some(scene) = feed.next(&compile).await {
             let policies = policy_set(&scene);
             report(&scene, &metrics);
+            let stored = scene.policies.iter().map(|judged| &judged.stored);
+            ids.store(stored.map(|policy| (policy.name.clone(), policy.uid.clone())).collect());
             snapshots.store(Snapshot { policies });
             gate.open();
         }

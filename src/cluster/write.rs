@@ -8,11 +8,14 @@
 //! apply to an existing object carries its uid), retry by itself, or force
 //! except where `managers` gives the reason.
 
+use std::fmt::{self, Debug, Display};
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
-use kube::core::{ApiResource, DynamicObject, Status};
-use kube::{Api, Client};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, Status};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::client::CALL_TIMEOUT;
@@ -31,8 +34,8 @@ pub struct Existing {
     pub uid: String,
 }
 
-impl std::fmt::Display for Existing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Existing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, namespace, name, uid: _ } = self;
         let slash = if namespace.is_empty() { "" } else { "/" };
         write!(f, "{} {namespace}{slash}{name}", resource.kind)
@@ -173,6 +176,19 @@ impl Writer {
         self.call(object, api.patch_status(&object.name, &params(manager), &patch)).await
     }
 
+    /// Creates an object that nobody will apply later, such as an event.
+    pub async fn create<K>(&self, manager: Manager, namespace: &str, object: &K) -> Result<(), WriteError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let params = PostParams { field_manager: Some(manager.name().to_owned()), ..PostParams::default() };
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let name =
+            format!("{} {namespace}/{}", K::kind(&()), object.meta().name.as_deref().unwrap_or_default());
+        self.call(&name, api.create(&params, object)).await.map(drop)
+    }
+
     fn api(&self, object: &Existing) -> Api<DynamicObject> {
         if object.namespace.is_empty() {
             Api::all_with(self.client.clone(), &object.resource)
@@ -183,7 +199,7 @@ impl Writer {
 
     async fn call<T>(
         &self,
-        object: &Existing,
+        object: &impl Display,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, WriteError> {
         match tokio::time::timeout(self.timeout, request).await {

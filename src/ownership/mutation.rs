@@ -67,22 +67,26 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
     };
     let finalizers = [Element::field("metadata"), Element::field("finalizers")];
     // A list that is gone as a whole tells of no tracking.
-    let dropped = releases && !tracking.after.is_empty();
+    let dropped = releases && !tracking.is_empty();
     let live = tracking.movements.iter().any(|moved| {
         (dropped && moved.lost.has_below(&finalizers))
             || (written_under(&moved.manager, moved.operation, &moved.subresource)
                 && (moved.retimed || !moved.gained.is_empty()))
     });
-    let mut candidates = tracking
-        .after
-        .iter()
-        .filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
+    let Ok(entries) = tracking.after() else { return Origin::Request };
+    let mut candidates =
+        entries.iter().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
     let path = change.path.elements();
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
         is_reviewed_version(scope.target, &entry.api_version)
             && entry.set().is_ok_and(|set| !holds(&set, path))
     };
-    if live && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
+    // What the request let go of and is still there took its default: that is the request's doing.
+    let let_go = tracking.movements.iter().any(|moved| {
+        written_under(&moved.manager, moved.operation, &moved.subresource)
+            && (moved.lost.contains(path) || moved.lost.has_below(path))
+    });
+    if live && !let_go && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
 }
 
 /// Whether a set holds the path, or anything that it could be part of or contain.

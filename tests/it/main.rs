@@ -20,6 +20,8 @@ mod control_plane;
 mod crd_rules;
 mod crds;
 mod decisions;
+mod differential;
+mod docs;
 mod http;
 mod innocent;
 mod layers;

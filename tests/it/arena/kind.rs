@@ -5,11 +5,24 @@ use serde_json::{Value, json};
 use super::{Arena, Call, PATIENCE, Pond, admin, alice, arena};
 use crate::harness::eventually;
 
+const POLICY: &str = include_str!("../../data/arena-policy.yaml");
+
 /// A kind in the arena's group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
-    plural: String,
+    pub plural: String,
     namespace: Option<String>,
+}
+
+/// The policy of the arena with other text in some places.
+///
+/// Each place must be there, or a test would run under another policy than it says.
+#[track_caller]
+pub fn policy(changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(POLICY.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "the arena's policy does not say {from:?}");
+        text.replace(from, to)
+    })
 }
 
 /// Defines a kind and puts it under the arena's policy as `policy` leaves it.
@@ -53,6 +66,16 @@ impl Kind {
         first.to_uppercase() + rest
     }
 
+    /// An object of this kind with this `spec`.
+    pub fn object(&self, name: &str, spec: &Value) -> Value {
+        let mut object =
+            json!({"apiVersion": "arena.example.com/v1", "kind": self.kind(), "metadata": {"name": name}});
+        if spec.as_object().is_some_and(|spec| !spec.is_empty()) {
+            object["spec"] = spec.clone();
+        }
+        object
+    }
+
     /// The CRD, as `change` leaves it.
     pub fn crd(&self, change: impl FnOnce(&mut Value)) -> Value {
         let mut crd: Value = serde_saphyr::from_str(include_str!("../../data/arena-crd.yaml")).unwrap();
@@ -82,7 +105,7 @@ impl Kind {
     /// strangers must not create an object with a size.
     pub async fn enforce(&self, change: impl FnOnce(String) -> String) {
         let arena = arena().await;
-        let policy = include_str!("../../data/arena-policy.yaml")
+        let policy = POLICY
             .replace("  name: ponds\n", &format!("  name: {}\n", self.plural))
             .replace("resource: ponds}", &format!("resource: {}}}", self.plural));
         arena.enforce(&change(policy), &self.plural).await;
@@ -100,6 +123,26 @@ impl Kind {
 }
 
 impl Arena {
+    /// A fresh kind of this plural name under this policy, which is written for `ponds` and renamed here. It must
+    /// have something against a stranger who creates an object with a size: that shows when it is in force.
+    pub async fn kind(&self, plural: &str, policy: &str) -> Kind {
+        let kind = Kind::cluster_wide(plural);
+        kind.define(|_| {}).await;
+        let policy = policy
+            .replace("\n  name: ponds\n", &format!("\n  name: {plural}\n"))
+            .replace("resource: ponds}", &format!("resource: {plural}}}"));
+        self.enforce(&policy, plural).await;
+        let probe = kind.object("probe", &json!({"size": "S"}));
+        let (call, alice) = (Call::create(plural, &probe).dry_run(), alice());
+        let noticed = async || {
+            let reply = self.send(&call, &alice).await;
+            let warned = reply.warnings.iter().any(|warning| warning.contains("FieldPolicy"));
+            (reply.is_refused() || warned).then_some(())
+        };
+        eventually(&format!("the policy on {plural} to be in force"), PATIENCE, noticed).await.unwrap();
+        kind
+    }
+
     /// The minor version of the API server: `37` of 1.37.
     pub async fn minor(&self) -> u32 {
         let version = self.send(&Call::get("").at("/version"), &admin()).await.allowed();

@@ -4,6 +4,7 @@
 //! clients send it, with every part of it free to choose: verb, content type, manager, force, User-Agent, body.
 
 mod kind;
+mod mutator;
 mod pond;
 
 use std::time::Duration;
@@ -15,9 +16,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::harness::{ControlPlane, Identity, Installation, eventually};
+use crate::harness::{ControlPlane, Identity, Installation, Options, eventually};
 
-pub use kind::{Kind, kind};
+pub use kind::{Kind, kind, policy};
+pub use mutator::mutator;
 pub use pond::{Pond, pond};
 
 /// For what several processes have to notice on a busy machine.
@@ -31,10 +33,12 @@ pub struct Arena {
 
 /// The shared arena, made by the first test that asks.
 pub async fn arena() -> &'static Arena {
+    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
     static ARENA: OnceCell<Arena> = OnceCell::const_new();
+    // Not the plane that all tests share: rights are wide here, and policies are in force.
+    let plane = PLANE.get_or_init(|| async { ControlPlane::start(Options::full()).await.unwrap() }).await;
     ARENA
         .get_or_init(|| async {
-            let plane = ControlPlane::shared().await.unwrap();
             let fieldkeeper = plane.install_fieldkeeper().await.unwrap();
             plane.apply(include_str!("../../data/arena-crd.yaml")).await.unwrap();
             plane.apply(OPEN_RBAC).await.unwrap();
@@ -272,6 +276,28 @@ impl Reply {
         reasons.sort();
         reasons.dedup();
         reasons
+    }
+
+    /// Field and reason of each cause, sorted.
+    pub fn causes(&self) -> Vec<(String, String)> {
+        let causes =
+            self.body.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut causes: Vec<_> =
+            causes.iter().map(|cause| (text(&cause["field"]), text(&cause["reason"]))).collect();
+        causes.sort();
+        causes
+    }
+
+    /// Stops the test unless fieldkeeper refused for exactly these fields and reasons (in any order); the whole
+    /// object is the field `""`.
+    #[track_caller]
+    pub fn refused_for(&self, causes: &[(&str, &str)]) {
+        assert!(self.is_refused(), "should be refused by fieldkeeper: {} {}", self.code, self.body);
+        let mut expected: Vec<_> =
+            causes.iter().map(|(field, reason)| ((*field).to_owned(), (*reason).to_owned())).collect();
+        expected.sort();
+        assert_eq!(self.causes(), expected, "{}", self.message());
     }
 
     /// Stops the test unless the write was done.

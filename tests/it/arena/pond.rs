@@ -13,15 +13,20 @@ pub fn pond(name: &str, spec: &Value) -> Value {
 /// An object of its own for one test.
 pub struct Pond {
     pub arena: &'static Arena,
-    pub name: String,
     pub kind: Kind,
+    pub name: String,
 }
 
 impl Pond {
     /// Created with `mode`; then size, taint `a` and the finalizer's place by ctrl-a, limits, data and taint `b` by
     /// ctrl-b, 3 replicas by the autoscaler, and a status: each by its owner, by apply, as controllers do.
     pub async fn new(name: &str) -> Self {
-        Self::bare(name).await.written().await
+        Self::of(&Kind::ponds(), name).await
+    }
+
+    /// The same of another kind.
+    pub async fn of(kind: &Kind, name: &str) -> Self {
+        Self::bare_of(kind, name).await.written().await
     }
 
     /// The writes of all owners, see [`Self::new`].
@@ -67,7 +72,7 @@ impl Pond {
 
     /// Not created yet.
     pub async fn absent(kind: &Kind, name: &str) -> Self {
-        Self { arena: arena().await, name: name.to_owned(), kind: kind.clone() }
+        Self { arena: arena().await, kind: kind.clone(), name: name.to_owned() }
     }
 
     /// `ponds/name`, with what follows.
@@ -77,8 +82,7 @@ impl Pond {
 
     /// A body for this object: type and name are added.
     pub fn body(&self, fields: &Value) -> Value {
-        let mut body = json!({"apiVersion": "arena.example.com/v1", "kind": self.kind.kind(),
-            "metadata": {"name": self.name}});
+        let mut body = self.kind.object(&self.name, &json!({}));
         merge(&mut body, fields);
         body
     }
@@ -95,6 +99,16 @@ impl Pond {
     /// Reads, changes at a JSON pointer (`null` removes), and puts the whole object back.
     pub async fn edited(&self, pointer: &str, value: Value) -> Value {
         crate::decisions::with(self.read().await, pointer, value)
+    }
+
+    /// The entries of `managedFields` as they are stored.
+    pub async fn entries(&self) -> Vec<Value> {
+        self.read().await["metadata"]["managedFields"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// The whole object, to be put back, with other entries.
+    pub async fn with_entries(&self, entries: &[Value]) -> Value {
+        self.edited("/metadata/managedFields", json!(entries)).await
     }
 
     pub async fn put(&self, who: &Identity, body: &Value) -> Reply {
@@ -125,8 +139,7 @@ impl Pond {
 
     /// The managers that hold a path, given as `f:spec/f:size`, by their entries.
     pub async fn holders(&self, path: &str) -> Vec<String> {
-        let object = self.read().await;
-        let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let entries = self.entries().await;
         let holds = |entry: &Value| {
             path.split('/').try_fold(&entry["fieldsV1"], |node, step| node.get(step)).is_some()
         };

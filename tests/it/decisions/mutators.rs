@@ -67,6 +67,17 @@ fn a_claim_that_names_its_mutators_lets_only_those_pass() {
     );
 }
 
+#[test]
+fn a_value_that_took_its_default_because_the_request_let_go_of_it_is_not_a_mutators() {
+    let held = json!({"f:spec": {"f:targetNodes": {}}});
+    let old = with(pool(), "/metadata/managedFields/1", entry("mallory", "Apply", "", held));
+    let new = with(with(old.clone(), "/metadata/labels/mine", json!("x")), "/spec/targetNodes", json!(7));
+    let label = json!({"f:metadata": {"f:labels": {"f:mine": {}}}});
+    let new = with(new, "/metadata/managedFields/1", entry("mallory", "Apply", "", label));
+    let verdict = Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+}
+
 /// The pool controller takes its finalizer from a pool that is being deleted, and a mutator changes the size on the way.
 fn released() -> (Value, Value) {
     let old = with(pool(), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
