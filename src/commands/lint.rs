@@ -78,7 +78,9 @@ impl Input {
             }
             ("", "List") => {
                 let items = object.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-                items.into_iter().for_each(|item| self.take(item));
+                for item in items {
+                    self.take(item);
+                }
             }
             _ => {}
         }
@@ -95,7 +97,9 @@ fn read(file: &Path, input: &mut Input) -> anyhow::Result<()> {
     }
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(&text).with_context(|| format!("{name} is no YAML"))?;
-    documents.into_iter().for_each(|document| input.take(document));
+    for document in documents {
+        input.take(document);
+    }
     Ok(())
 }
 

@@ -98,12 +98,11 @@ fn compare(value: &Value, node: &SchemaNode, at: &str, found: &mut Vec<(String, 
             for (name, member) in members {
                 let dot = if at.is_empty() { "" } else { "." };
                 let here = format!("{at}{dot}{name}");
-                match map.field(name) {
-                    Some(child) => compare(member, child, &here, found),
-                    None => {
-                        let near = nearest(name, map.fields().map(|(name, _)| &**name));
-                        found.push((here, near.map(str::to_owned)));
-                    }
+                if let Some(child) = map.field(name) {
+                    compare(member, child, &here, found);
+                } else {
+                    let near = nearest(name, map.fields().map(|(name, _)| &**name));
+                    found.push((here, near.map(str::to_owned)));
                 }
             }
         }

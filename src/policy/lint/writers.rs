@@ -101,14 +101,14 @@ fn same(left: &Subject, right: &Subject) -> Same {
         (
             Identity::ServiceAccount { namespace: a, name: left },
             Identity::ServiceAccount { namespace: b, name: right },
-        ) => match (left == right, a == b) {
-            (false, _) => Same::No,
-            (true, true) => Same::Yes,
-            (true, false) if matches!(a, NamespaceSource::Object) || matches!(b, NamespaceSource::Object) => {
-                Same::Perhaps
+        ) => {
+            let from_object = [a, b].into_iter().any(|source| matches!(source, NamespaceSource::Object));
+            match (left == right, a == b) {
+                (true, true) => Same::Yes,
+                (true, false) if from_object => Same::Perhaps,
+                _ => Same::No,
             }
-            (true, false) => Same::No,
-        },
+        }
     }
 }
 
