@@ -92,7 +92,8 @@ pub fn pair(schema: &Schema, (old, new): &Pair, said: &Comparison, chance: u64) 
     held(schema, new, said.new_set.as_ref()).map_err(|error| format!("new object: {error}"))
 }
 
-fn read(object: Option<&str>) -> Result<Option<Raw<'_>>, RawError> {
+/// An object, if there is one.
+pub fn read(object: Option<&str>) -> Result<Option<Raw<'_>>, RawError> {
     object.map(Raw::parse).transpose()
 }
 
@@ -183,7 +184,11 @@ pub fn algebra((left, right): &(String, String), said: &Combination) -> Result<(
     differ("whether they intersect", &left.intersects(&right), &!shared.is_empty())
 }
 
-fn differ<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
+pub fn differ<T: PartialEq + std::fmt::Debug + ?Sized>(
+    what: &str,
+    ours: &T,
+    theirs: &T,
+) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
     }

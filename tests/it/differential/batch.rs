@@ -14,7 +14,7 @@ use super::schemas::Node;
 use super::texts;
 use crate::harness::Oracle;
 
-pub const PAIRS: usize = 16;
+const PAIRS: usize = 16;
 const TEXTS: usize = 4;
 const ALGEBRA: usize = 2;
 
