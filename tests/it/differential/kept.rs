@@ -85,7 +85,7 @@ fn check_text(text: String, known: Option<&TextDifference>, oracle: &mut Oracle)
     let texts = [text];
     let answer = ask(oracle, &question(None, false, &[], &texts, &[]))?;
     let ([text], [said]) = (&texts, answer.texts.as_slice()) else { return Err("no answer".to_owned()) };
-    let Some(known) = known else { return agreement::text(text, said) };
+    let Some(known) = known else { return agreement::text(text, said, &oracle.version) };
     let ours = fieldsv1::parse(text).map_or_else(|_| "error".to_owned(), |set| fieldsv1::write(&set));
     let theirs = if said.error.is_some() { "error" } else { &said.fields };
     agreement::differ("ours", ours.as_str(), known.ours.as_str())?;
