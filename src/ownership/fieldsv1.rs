@@ -220,11 +220,8 @@ fn parse_element(key: &str) -> Result<Option<Element>, &'static str> {
     let content = key.get(2..).unwrap_or_default();
     match letter {
         b'f' => Ok(Some(Element::field(content))),
-        b'k' => Ok(parse_key(json(content, "a list key is a JSON object")?)),
-        b'v' => {
-            let value = json(content, "an item of a set is a JSON value")?;
-            Ok(Scalar::parse(value.get()).map(Element::Value))
-        }
+        b'k' => parse_key(json(content, "a list key is a JSON object")?),
+        b'v' => Ok(parse_scalar(json(content, "an item of a set is a JSON value")?)?.map(Element::Value)),
         b'i' => match content.parse::<i64>() {
             Ok(index) => Ok(u32::try_from(index).ok().map(Element::Index)),
             Err(_) => Err("a list index is a whole number"),
@@ -238,9 +235,22 @@ fn json<'a>(content: &'a str, reason: &'static str) -> Result<&'a RawValue, &'st
     serde_json::from_str(content).map_err(|_| reason)
 }
 
+/// Reads a scalar; `None` if it is a list or a map. What is left is no value at all, for instance
+/// half of a surrogate pair: to leave that out would be to lose an item without a word.
+fn parse_scalar(raw: &RawValue) -> Result<Option<Scalar>, &'static str> {
+    match Scalar::parse(raw.get()) {
+        None if !raw.get().starts_with(['[', '{']) => Err("a scalar has no valid value"),
+        scalar => Ok(scalar),
+    }
+}
+
 /// Reads the object of a list key; `None` if it is something else.
-fn parse_key(raw: &RawValue) -> Option<Element> {
-    serde_json::Deserializer::from_str(raw.get()).deserialize_map(Key).ok().flatten()
+fn parse_key(raw: &RawValue) -> Result<Option<Element>, &'static str> {
+    if !raw.get().starts_with('{') {
+        return Ok(None);
+    }
+    let key = serde_json::Deserializer::from_str(raw.get()).deserialize_map(Key);
+    key.map_err(|_| "a list key has no valid value")
 }
 
 /// The object of a list key. A name that stands there twice is kept twice, as in
@@ -257,12 +267,10 @@ impl<'de> Visitor<'de> for Key {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Element>, A::Error> {
         let mut fields = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
-            let Some(scalar) = Scalar::parse(map.next_value::<&RawValue>()?.get()) else {
-                return Ok(None);
-            };
-            fields.push((Arc::from(name), scalar));
+            let scalar = parse_scalar(map.next_value::<&RawValue>()?).map_err(de::Error::custom)?;
+            fields.push(scalar.map(|scalar| (Arc::from(name), scalar)));
         }
-        Ok(Some(Element::key(fields)))
+        Ok(fields.into_iter().collect::<Option<_>>().map(Element::key))
     }
 }
 

@@ -9,6 +9,9 @@
 //! Values are not judged here: a changed value is the business of `decide`,
 //! whatever the entries say.
 
+mod hold;
+mod server;
+
 use super::diff::Change;
 use super::element::Element;
 use super::entry::Operation;
@@ -17,13 +20,11 @@ use super::fieldsv1::FieldsV1Error;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
 use super::path::Path;
-use super::raw::{Kind, Raw};
+use super::raw::Raw;
 use super::rule::Mode;
-use super::schema::{ListShape, MapNode, Step};
 use super::scope::Scope;
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
-use super::value;
 use super::verdict::{Finding, Reason, Tampering};
 
 /// What the check of one policy works with.
@@ -70,28 +71,49 @@ pub(super) fn judge<'f>(
 /// Whether a movement is that of the manager which the request writes under.
 ///
 /// Without the option the name came from the User-Agent, which a review does not show: then it
-/// is the one Update entry of this subresource that moved, or the one that gained what changed.
-fn is_mine(facts: &Facts<'_>, movement: &Movement<'_>, all: &[Movement<'_>], changed: &PathSet) -> bool {
+/// is the one Update entry of this subresource that moved and holds what changed. An entry that
+/// moved without holding any of it was not moved by the server on behalf of this request.
+fn is_mine(
+    facts: &Facts<'_>,
+    movement: &Movement<'_>,
+    all: &[Movement<'_>],
+    changed: &PathSet,
+) -> Result<bool, FieldsV1Error> {
     if movement.subresource != facts.subresource {
-        return false;
+        return Ok(false);
     }
     if let Some(name) = facts.field_manager {
-        return movement.manager == name;
+        return Ok(movement.manager == name);
     }
     let candidate = |other: &Movement<'_>| {
-        other.operation == Operation::Update
+        let moved = other.operation == Operation::Update
             && other.subresource == facts.subresource
-            && (other.retimed || !other.gained.is_empty())
+            && (other.retimed || !other.gained.is_empty());
+        Ok::<_, FieldsV1Error>(moved && holds_change(other, changed)?)
     };
     let gained_change =
         |other: &Movement<'_>| other.gained.iter().any(|path| explains(changed, path.elements()));
-    if !candidate(movement) {
-        return false;
+    if !candidate(movement)? {
+        return Ok(false);
     }
-    match all.iter().filter(|other| candidate(other)).count() {
-        1 => true,
-        _ => gained_change(movement) && all.iter().filter(|o| candidate(o) && gained_change(o)).count() == 1,
+    let (mut candidates, mut gaining) = (0, 0);
+    for other in all {
+        if candidate(other)? {
+            candidates += 1;
+            gaining += usize::from(gained_change(other));
+        }
     }
+    Ok(candidates == 1 || (gained_change(movement) && gaining == 1))
+}
+
+/// Whether an entry holds, after the write, a value that the write changed.
+fn holds_change(movement: &Movement<'_>, changed: &PathSet) -> Result<bool, FieldsV1Error> {
+    // What it gained is read already, and mostly settles it.
+    if movement.gained.intersects(changed) {
+        return Ok(true);
+    }
+    let after = movement.after.set()?;
+    Ok(after.intersects(changed) || after.iter().any(|path| changed.covers_ancestor(path.elements())))
 }
 
 /// Whether the value at a path, above it in an atomic node, or below it changed.
@@ -120,10 +142,8 @@ impl Check<'_, '_, '_> {
             return false;
         }
         if self.scope.creating() {
-            // A plain creation is always tracked; untracked, every later plain write is untracked too.
-            let claimed =
-                self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
-            if claimed {
+            // A creation with anything to track is tracked; untracked, every later plain write is too.
+            if has_anything_to_track(self.new) {
                 self.report(findings, None, Tampering::Wiped);
             }
             return true;
@@ -154,13 +174,14 @@ impl Check<'_, '_, '_> {
         }
         let movements = &self.scope.tracking.movements;
         for movement in movements {
-            if is_mine(self.scope.facts, movement, movements, self.changed) {
+            let mine = is_mine(self.scope.facts, movement, movements, self.changed)?;
+            if mine {
                 self.co_ownership(movement, findings)?;
             } else {
-                self.stripped(movement, findings, notes)?;
                 self.forged(movement, findings)?;
-                self.retimed(movement, findings)?;
             }
+            self.stripped(movement, mine, findings, notes)?;
+            self.retimed(movement, mine, findings)?;
         }
         Ok(())
     }
@@ -168,6 +189,7 @@ impl Check<'_, '_, '_> {
     fn stripped(
         &self,
         movement: &Movement<'_>,
+        mine: bool,
         findings: &mut Vec<Finding>,
         notes: &mut Vec<String>,
     ) -> Result<(), FieldsV1Error> {
@@ -180,6 +202,9 @@ impl Check<'_, '_, '_> {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
+            if mine && self.let_go(movement, elements) {
+                continue;
+            }
             if let Some(why) = self.server_dropped(movement, elements) {
                 notes.push(format!("managedFields: {} lost {path}: {why}", movement.manager));
                 continue;
@@ -189,29 +214,11 @@ impl Check<'_, '_, '_> {
         Ok(())
     }
 
-    /// What the API server itself takes from other entries without a change of value.
-    fn server_dropped(&self, movement: &Movement<'_>, path: &[Element]) -> Option<&'static str> {
-        let ancient = self.scope.tracking.movements.iter().any(|other| {
-            other.manager == ANCIENT_CHANGES
-                && other.operation == Operation::Update
-                && other.gained.contains(path)
-        });
-        if ancient && movement.operation == Operation::Update {
-            return Some("merged into ancient-changes");
-        }
-        let Some(Element::Field(top)) = path.first() else { return None };
-        match (self.scope.facts.subresource, &**top) {
-            ("", "status") => Some("a stale status in a write of the main resource"),
-            ("status", "metadata" | "spec") => Some("a stale object in a write of /status"),
-            _ => None,
-        }
-    }
-
     fn forged(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
         let by_server = (movement.manager == BEFORE_FIRST_APPLY
             && self.scope.tracking.was_empty()
             && !self.scope.creating())
-            || movement.manager == ANCIENT_CHANGES;
+            || (movement.manager == ANCIENT_CHANGES && self.has_too_many_updaters());
         if by_server && movement.operation == Operation::Update {
             return Ok(());
         }
@@ -228,8 +235,21 @@ impl Check<'_, '_, '_> {
         Ok(())
     }
 
-    fn retimed(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
-        if !movement.retimed {
+    /// The server moves the time of the entry that it writes, and of no other but that into which it
+    /// merges the oldest ones.
+    fn retimed(
+        &self,
+        movement: &Movement<'_>,
+        mine: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FieldsV1Error> {
+        let by_server = match movement.operation {
+            _ if !movement.retimed => true,
+            Operation::Apply => mine,
+            _ if mine => holds_change(movement, self.changed)?,
+            _ => movement.manager == ANCIENT_CHANGES && self.merges_oldest()?,
+        };
+        if by_server {
             return Ok(());
         }
         for path in &movement.after.set()?.leaves() {
@@ -279,68 +299,6 @@ impl Check<'_, '_, '_> {
         })
     }
 
-    /// A map or list of which everybody holds a part: held by itself it means nothing.
-    fn is_granular_container(&self, path: &[Element]) -> bool {
-        let schema = &self.scope.target.schema;
-        let value = value::at(self.new, path, schema.root()).ok().flatten();
-        value.is_some_and(|value| {
-            let kind = value.kind();
-            matches!(kind, Kind::Object | Kind::Array)
-                && !value.is_empty_container()
-                && !self.is_atomic(path, kind)
-        })
-    }
-
-    /// Whether the server takes a list or a map at this path as one value.
-    fn is_atomic(&self, path: &[Element], kind: Kind) -> bool {
-        let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));
-        let atomic = match kind {
-            Kind::Array => found.node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
-            _ => found.node.map().is_none_or(MapNode::is_atomic),
-        };
-        found.problem.is_none() && (found.atomic_at.is_some() || atomic)
-    }
-
-    /// Whether a set holds the path through an atomic node above it. A container above it that is
-    /// merely granular gives no hold on what is inside.
-    fn held_from_above(&self, set: &PathSet, path: &[Element]) -> bool {
-        let held = |(length, next): (usize, &Element)| {
-            let kind = if matches!(next, Element::Field(_)) { Kind::Object } else { Kind::Array };
-            let above = path.get(..length).unwrap_or_default();
-            set.contains(above) && self.is_atomic(above, kind)
-        };
-        set.covers_ancestor(path) && path.iter().enumerate().skip(1).any(held)
-    }
-
-    /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:
-    /// old entries vanish into one Apply entry, no value changes.
-    fn is_client_side_apply_upgrade(&self) -> Result<bool, FieldsV1Error> {
-        let movements = &self.scope.tracking.movements;
-        let mut gaining = movements.iter().filter(|movement| !movement.gained.is_empty());
-        let (Some(into), None) = (gaining.next(), gaining.next()) else { return Ok(false) };
-        if into.operation != Operation::Apply || !self.changed.is_empty() {
-            return Ok(false);
-        }
-        let mut any_lost = false;
-        for movement in movements.iter().filter(|movement| !movement.lost.is_empty()) {
-            any_lost = true;
-            let migrates = movement.operation == Operation::Update
-                && movement.after.set()?.is_empty()
-                && (movement.manager.starts_with("kubectl")
-                    || movement.manager == BEFORE_FIRST_APPLY
-                    || movement.manager == into.manager
-                    || movement.before.set()?.contains(&last_applied()));
-            if !migrates {
-                return Ok(false);
-            }
-        }
-        let owned_by_others = self.scope.policy.owners.iter().any(|owner| {
-            owner.managers.iter().any(|manager| *manager.name == *into.manager)
-                && !self.scope.judge.is(&owner.subjects)
-        });
-        Ok(any_lost && !owned_by_others)
-    }
-
     fn judge(&self, path: &[Element]) -> Judgement<'_> {
         self.scope.judge.path(path, &self.active)
     }
@@ -379,10 +337,17 @@ impl Check<'_, '_, '_> {
     }
 }
 
-fn is_key_field(item: &[Element], name: &str) -> bool {
-    matches!(item.last(), Some(Element::Key(fields)) if fields.iter().any(|(key, _)| **key == *name))
+/// Whether a new object has a field that the server tracks.
+fn has_anything_to_track(object: Raw<'_>) -> bool {
+    let tracked = ["labels", "annotations", "finalizers", "ownerReferences", "generateName"];
+    let members = object.members().unwrap_or_default();
+    members.iter().any(|(name, value)| match &**name {
+        "apiVersion" | "kind" => false,
+        "metadata" => tracked.iter().any(|name| matches!(value.get(name), Ok(Some(_)))),
+        _ => true,
+    })
 }
 
-fn last_applied() -> [Element; 3] {
-    ["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"].map(Element::field)
+fn is_key_field(item: &[Element], name: &str) -> bool {
+    matches!(item.last(), Some(Element::Key(fields)) if fields.iter().any(|(key, _)| **key == *name))
 }

@@ -47,7 +47,7 @@ pub(super) struct Movement<'f> {
     pub(super) after: Holding<'f>,
     pub(super) lost: PathSet,
     pub(super) gained: PathSet,
-    /// An entry kept its paths while its time changed.
+    /// An entry that is on both sides has another time.
     pub(super) retimed: bool,
 }
 
@@ -185,11 +185,16 @@ impl<'f> Movement<'f> {
         let (old, new) = changed
             .map_err(|source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source })?;
         let (lost, gained) = (old.difference(&new), new.difference(&old));
+        let another_time = before
+            .iter()
+            .any(|old| after.iter().any(|new| new.api_version == old.api_version && new.time != old.time));
+        // The same paths under another version are the same entry, too.
+        let kept = lost.is_empty() && gained.is_empty();
         Ok(Self {
             manager: one.manager.clone(),
             operation: one.operation,
             subresource: one.subresource.clone(),
-            retimed: lost.is_empty() && gained.is_empty() && times(before) != times(after),
+            retimed: another_time || (kept && times(before) != times(after)),
             before: held,
             after: holds,
             lost,

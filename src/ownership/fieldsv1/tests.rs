@@ -139,6 +139,10 @@ fn what_is_no_fieldsv1_is_an_error_that_says_why() {
         (r#"{"v:":{}}"#, "an item of a set is a JSON value"),
         (r#"{"v:a":{}}"#, "an item of a set is a JSON value"),
         (r#"{"i:x":{}}"#, "a list index is a whole number"),
+        (r#"{"v:\"\\ud800\"":{}}"#, "a scalar has no valid value"),
+        (r#"{"v:1e999":{}}"#, "a scalar has no valid value"),
+        (r#"{"k:{\"a\":\"\\udc00\"}":{}}"#, "a list key has no valid value"),
+        (r#"{"k:{\"\\udc00\":1}":{}}"#, "a list key has no valid value"),
     ] {
         let error = parse(raw).expect_err(raw).to_string();
         assert!(error.contains(text), "{raw}: {error}");

@@ -3,6 +3,8 @@
 //! One control plane and one installation serve all tests; each test has objects of its own. A request is sent as
 //! clients send it, with every part of it free to choose: verb, content type, manager, force, User-Agent, body.
 
+mod kind;
+mod mutator;
 mod pond;
 
 use std::time::Duration;
@@ -16,6 +18,8 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::harness::{ControlPlane, Identity, Installation, Options, eventually};
 
+pub use kind::{Kind, kind, policy};
+pub use mutator::mutator;
 pub use pond::{Pond, pond};
 
 /// For what several processes have to notice on a busy machine.
@@ -213,6 +217,12 @@ impl Call {
         self
     }
 
+    /// A body as it is written, not as a JSON library would.
+    pub fn text(mut self, body: &str) -> Self {
+        body.clone_into(&mut self.body);
+        self
+    }
+
     fn uri(&self) -> String {
         let mut uri = self.path.clone();
         for (index, (name, value)) in self.query.iter().enumerate() {
@@ -266,6 +276,28 @@ impl Reply {
         reasons.sort();
         reasons.dedup();
         reasons
+    }
+
+    /// Field and reason of each cause, sorted.
+    pub fn causes(&self) -> Vec<(String, String)> {
+        let causes =
+            self.body.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut causes: Vec<_> =
+            causes.iter().map(|cause| (text(&cause["field"]), text(&cause["reason"]))).collect();
+        causes.sort();
+        causes
+    }
+
+    /// Stops the test unless fieldkeeper refused for exactly these fields and reasons (in any order); the whole
+    /// object is the field `""`.
+    #[track_caller]
+    pub fn refused_for(&self, causes: &[(&str, &str)]) {
+        assert!(self.is_refused(), "should be refused by fieldkeeper: {} {}", self.code, self.body);
+        let mut expected: Vec<_> =
+            causes.iter().map(|(field, reason)| ((*field).to_owned(), (*reason).to_owned())).collect();
+        expected.sort();
+        assert_eq!(self.causes(), expected, "{}", self.message());
     }
 
     /// Stops the test unless the write was done.
