@@ -200,6 +200,7 @@ impl Check<'_, '_, '_> {
             if explains(self.changed, elements)
                 || self.held_from_above(movement.after.set()?, elements)
                 || self.is_granular_container(elements)
+                || self.is_absent(elements)
             {
                 continue;
             }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::element::Element;
 use super::facts::Facts;
+use super::pattern::Step;
 use super::rule::{Claim, ManagerUse, Mode, Owner, Policy, Subject};
 
 /// Whether a claim holds for the object under review.
@@ -117,11 +118,17 @@ impl<'p, 'f> Judge<'p, 'f> {
     }
 
     /// A refusal by a claim somewhere below a path, for changes that do not tell what they
-    /// touch there.
-    pub(super) fn below(&self, path: &[Element], active: &Activities<'p, '_>) -> Option<Judgement<'p>> {
+    /// touch there. No item of a list has a name: claims on members below one are not touched.
+    pub(super) fn below(
+        &self,
+        path: &[Element],
+        active: &Activities<'p, '_>,
+        is_list: bool,
+    ) -> Option<Judgement<'p>> {
+        let names = |claim: &Claim| matches!(claim.pattern.steps().get(path.len()), Some(Step::Field(_)));
+        let touched = |claim: &Claim| claim.pattern.reaches_below(path) && !(is_list && names(claim));
         // Each claim counts by itself here: owning one part gives no right to another.
-        let below =
-            self.policy.claims.iter().enumerate().filter(|(_, claim)| claim.pattern.reaches_below(path));
+        let below = self.policy.claims.iter().enumerate().filter(|(_, claim)| touched(claim));
         let mut refusals = below.filter_map(|(index, claim)| {
             let mut group = Group::default();
             self.add(&mut group, index, claim, path, active, Reach::Below);

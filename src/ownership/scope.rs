@@ -11,7 +11,7 @@ use super::finding::{Draft, finding};
 use super::judge::{Activities, Judge, Judgement};
 use super::mutation::{self, Origin};
 use super::path::Path;
-use super::raw::Raw;
+use super::raw::{Kind, Raw};
 use super::rule::{Creation, Mode, Policy, Target, Unlisted};
 use super::system;
 use super::tracking::Tracking;
@@ -107,9 +107,12 @@ impl<'p, 'f> Scope<'p, 'f> {
         let path = change.path.elements();
         // What changed inside these is not known, so claims on any part of them are touched.
         let opaque = matches!(change.node, NodeKind::Duplicates | NodeKind::Atomic);
+        // The members of a map that became a list, or was one, are changes of their own.
+        let mut sides = [change.old, change.new].into_iter().flatten();
+        let is_list = change.node == NodeKind::Atomic && sides.any(|side| side.kind() == Kind::Array);
         let judgement = match self.judge.path(path, active) {
             allowed @ (Judgement::Owned { .. } | Judgement::Uncovered) if opaque => {
-                self.judge.below(path, active).unwrap_or(allowed)
+                self.judge.below(path, active, is_list).unwrap_or(allowed)
             }
             judgement => judgement,
         };

@@ -22,6 +22,12 @@ impl Check<'_, '_, '_> {
         })
     }
 
+    /// Whether nothing stands at a path. An apply of `/status` is recorded for what it sets elsewhere, though that
+    /// is not stored: who loses such a hold loses nothing.
+    pub(super) fn is_absent(&self, path: &[Element]) -> bool {
+        matches!(value::at(self.new, path, self.scope.target.schema.root()), Ok(None))
+    }
+
     /// Whether the server takes a list or a map at this path as one value.
     pub(super) fn is_atomic(&self, path: &[Element], kind: Kind) -> bool {
         let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));

@@ -309,3 +309,20 @@ fn break_glass_is_judged_but_never_refused() {
     assert_eq!(paths(&verdict, Mode::Warn), [".spec.minNodes"]);
     assert_eq!(verdict.break_glass.len(), 1);
 }
+
+#[test]
+fn a_list_has_no_members_that_a_claim_could_name() {
+    let policy = "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {name: p}\nspec:\n  \
+        target: {group: compute.fieldkeeper.dev, version: v1alpha1, resource: nodepools}\n  mode: Enforce\n  \
+        owners:\n  - name: a\n    subjects: [{kind: User, name: ann}]\n    fields: [{path: .spec.free.deep.a}]\n";
+    let mut target = target(&[policy]);
+    target.schema = fieldkeeper::ownership::schema::Schema::deduced().into();
+    let judged = |old: Value, new: Value| {
+        let [old, new] = [old, new].map(|deep| with(pool(), "/spec/free", json!({"deep": deep})));
+        refused(&Request::update(&old, &new).by("mallory").under("mallory").judge(&target))
+    };
+    assert_eq!(judged(json!("x"), json!([1, 2])), [""; 0]);
+    assert_eq!(judged(json!([1, 2]), json!([2, 1])), [""; 0]);
+    assert_eq!(judged(json!({"a": 1}), json!([1, 2])), [".spec.free.deep.a"]);
+    assert_eq!(judged(json!([1, 2]), json!({"a": 1})), [".spec.free.deep.a"]);
+}

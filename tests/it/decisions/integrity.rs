@@ -367,3 +367,16 @@ fn a_reserved_name_may_not_be_written_into_an_entry_either() {
         assert_eq!(verdict.findings, []);
     }
 }
+
+#[test]
+fn a_hold_on_a_field_that_is_not_there_can_be_lost() {
+    let held = |field: &str| {
+        let entry = entry("tool", "Apply", "", json!({"f:spec": {field: {}}}));
+        with(pool(), "/metadata/managedFields/-", entry)
+    };
+    let lost =
+        |old: &Value| Request::update(old, &pool()).by("mallory").under("tool").judge(&target(&[NODEPOOLS]));
+    assert_eq!(lost(&held("f:drained")).findings, []);
+    assert_eq!(refused(&lost(&held("f:handOff"))), [""; 0], "gitops holds it still");
+    assert_eq!(refused(&lost(&with(held("f:paused"), "/spec/paused", json!(true)))), [".spec.paused"]);
+}
