@@ -284,7 +284,8 @@ fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
 fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
     (!request.name.is_empty()).then(|| ParentRef {
         group: target.group.to_string(),
-        version: target.version.to_string(),
+        // The reviewed one: the target's may not be served any more.
+        version: request.resource.version.to_string(),
         resource: target.resource.to_string(),
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),

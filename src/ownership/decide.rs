@@ -131,7 +131,7 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         (Operation::Create, Some(_)) => return undecided("the review of a creation carries an old object"),
         _ => {}
     }
-    if facts.version != &*target.version {
+    if facts.version != &*target.version && !target.any_version {
         return undecided(&format!(
             "the object is of version {} and the policies' paths are written for {}",
             facts.version, target.version
