@@ -79,6 +79,7 @@ pub fn explain(facts: &Facts<'_>, verdict: &Verdict) -> Answer {
 
 fn denial(facts: &Facts<'_>, refused: &[&Finding]) -> String {
     let act = match facts.operation {
+        Operation::Create if facts.subresource == "eviction" => "evict",
         Operation::Create => "set",
         Operation::Delete => "delete",
         Operation::Update | Operation::Connect => "change",
