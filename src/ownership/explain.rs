@@ -155,7 +155,11 @@ fn requester(facts: &Facts<'_>) -> String {
 }
 
 fn object(facts: &Facts<'_>) -> String {
-    let kind = if facts.subresource == "scale" { "the scale of" } else { facts.kind };
+    let kind = match facts.subresource {
+        "scale" => "the scale of",
+        "eviction" => "Pod",
+        _ => facts.kind,
+    };
     match (facts.namespace, facts.name) {
         (_, "") => format!("{kind} of {}", facts.resource),
         ("", name) if facts.subresource == "scale" => format!("{kind} {}/{name}", facts.resource),

@@ -3,6 +3,8 @@
 //! One control plane and one installation serve all tests; each test has objects of its own. A request is sent as
 //! clients send it, with every part of it free to choose: verb, content type, manager, force, User-Agent, body.
 
+mod converter;
+mod kind;
 mod pond;
 
 use std::time::Duration;
@@ -16,6 +18,8 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::harness::{ControlPlane, Identity, Installation, eventually};
 
+pub use converter::{converter, rename_in_v2};
+pub use kind::{Kind, apply_policy, condition, root};
 pub use pond::{Pond, pond};
 
 /// For what several processes have to notice on a busy machine.

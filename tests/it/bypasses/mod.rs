@@ -3,3 +3,4 @@
 //! The number is that of the list in `docs/correctness.md`.
 
 mod identity;
+mod subresources;
