@@ -3,4 +3,6 @@
 //! The number is that of the list in `docs/correctness.md`.
 
 mod identity;
+mod lifecycle;
+mod structure;
 mod subresources;
