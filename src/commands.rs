@@ -31,17 +31,25 @@ pub async fn run(cli: Cli) -> ExitCode {
     match result {
         Ok(()) => ExitCode::from(DONE),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "fieldkeeper: {error:#}");
+            let _ = writeln!(io::stderr(), "fieldkeeper: {}", chain(&error));
             ExitCode::from(FAILED)
         }
     }
 }
 
+/// The error and its causes, without those that are already part of the text.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
 async fn webhook(args: WebhookArgs) -> anyhow::Result<()> {
     let source = Source::from(&args.cluster);
-    let connect = async |snapshots, readiness| {
+    let connect = async |snapshots, readiness, metrics| {
         let client = client::connect(Component::Webhook, &source).await?;
-        Ok::<_, client::Error>(hooks::connect(client, snapshots, &readiness))
+        Ok::<_, client::Error>(hooks::connect(client, snapshots, &readiness, metrics))
     };
     Ok(admission::run(Options::from(args), connect).await?)
 }

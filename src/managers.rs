@@ -18,6 +18,8 @@ pub enum Manager {
     PolicyControllerRules,
     /// The policy controller's report on each FieldPolicy.
     PolicyControllerStatus,
+    /// Events about refused writes.
+    WebhookEvents,
 }
 
 /// Whether an apply may take fields that somebody else holds.
@@ -31,7 +33,8 @@ pub enum Force {
 
 impl Manager {
     /// All managers, in the order of the table.
-    pub const ALL: [Self; 2] = [Self::PolicyControllerRules, Self::PolicyControllerStatus];
+    pub const ALL: [Self; 3] =
+        [Self::PolicyControllerRules, Self::PolicyControllerStatus, Self::WebhookEvents];
 
     /// The name sent as `fieldManager`.
     #[must_use]
@@ -39,6 +42,7 @@ impl Manager {
         match self {
             Self::PolicyControllerRules => "policy-controller-rules",
             Self::PolicyControllerStatus => "policy-controller-status",
+            Self::WebhookEvents => "webhook-events",
         }
     }
 
@@ -48,6 +52,7 @@ impl Manager {
         match self {
             Self::PolicyControllerRules => "the ValidatingWebhookConfiguration of fieldkeeper",
             Self::PolicyControllerStatus => "FieldPolicies, through /status",
+            Self::WebhookEvents => "Events, created and never changed",
         }
     }
 
@@ -59,6 +64,7 @@ impl Manager {
             Self::PolicyControllerStatus => {
                 &[".status.observedGeneration", ".status.acceptedSpec", ".status.conditions"]
             }
+            Self::WebhookEvents => &["the whole object"],
         }
     }
 
@@ -67,8 +73,8 @@ impl Manager {
     pub fn forces(self) -> Force {
         match self {
             // Whoever lists rules beside us would fight with us over what is intercepted: that
-            // belongs into a condition, not under a forced write.
-            Self::PolicyControllerRules => Force::Never,
+            // belongs into a condition, not under a forced write. Events are only created.
+            Self::PolicyControllerRules | Self::WebhookEvents => Force::Never,
             Self::PolicyControllerStatus => Force::Always(
                 "nobody else can report what this controller did; a leftover of another writer (a restored \
                  backup, an edit by hand) would keep an old acceptedSpec in force",
@@ -82,7 +88,9 @@ impl Manager {
 pub fn table() -> String {
     let mut text = String::from("| manager | objects | paths | force |\n| --- | --- | --- | --- |\n");
     for manager in Manager::ALL {
-        let paths: Vec<String> = manager.paths().iter().map(|path| format!("`{path}`")).collect();
+        let quoted =
+            |path: &&str| if path.starts_with('.') { format!("`{path}`") } else { (*path).to_owned() };
+        let paths: Vec<String> = manager.paths().iter().map(quoted).collect();
         let force = match manager.forces() {
             Force::Never => "never".to_owned(),
             Force::Always(reason) => format!("yes: {reason}"),

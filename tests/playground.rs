@@ -76,7 +76,7 @@ async fn declare(tour: &mut Tour<'_>, plane: &ControlPlane, fieldkeeper: &Instal
     tour.step("RBAC lets everybody write NodePools. A FieldPolicy says whose each field is.")?;
     tour.kubectl(&["apply", "-f", "deploy/samples/nodepool-editors.yaml"], Expect::Says("created")).await?;
     tour.kubectl(&["apply", "-f", "deploy/samples/nodepools-policy.yaml"], Expect::Says("created")).await?;
-    fieldkeeper.registered("nodepools").await?;
+    fieldkeeper.registered(plane, "nodepools").await?;
     let create = ["create", "--dry-run=server", "-f", "deploy/samples/nodepool-general.yaml", ALICE];
     fieldkeeper.says(plane, "may not set", &create).await?;
     tour.kubectl(&["get", "fieldpolicies"], Expect::Says("nodepools")).await?;
@@ -135,12 +135,12 @@ async fn milder_modes(tour: &mut Tour<'_>, plane: &ControlPlane, fieldkeeper: &I
     let warn = ["patch", "fieldpolicy", "nodepools", "--type=merge", r#"-p={"spec":{"mode":"Warn"}}"#];
     tour.kubectl(&warn, Expect::Says("patched")).await?;
     let patch = ["patch", "nodepool", "general", "--type=merge", EMPTY_THE_POOL, ALICE, "--dry-run=server"];
-    fieldkeeper.registered("nodepools").await?;
+    fieldkeeper.registered(plane, "nodepools").await?;
     fieldkeeper.says(plane, "Warning", &patch).await?;
     tour.kubectl(&patch, Expect::Says("Warning: .spec.targetNodes: 5 -> 0")).await?;
     let enforce = ["patch", "fieldpolicy", "nodepools", "--type=merge", r#"-p={"spec":{"mode":"Enforce"}}"#];
     tour.kubectl(&enforce, Expect::Says("patched")).await?;
-    fieldkeeper.registered("nodepools").await?;
+    fieldkeeper.registered(plane, "nodepools").await?;
     fieldkeeper.says(plane, "may not change", &patch).await?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::envelope::{self, Opened, Request, Unreadable, operation_name};
+use super::envelope::{self, Malformed, Opened, Request, Unreadable, operation_name};
 use super::head::head;
 use super::judge::{self, Endpoint, Inputs, Judged, Outcome, Parent, Step, is_bypass, judge};
 use super::state::{Hooks, Notice, ParentError, ParentRef, Snapshots};
@@ -111,6 +111,11 @@ impl Edge {
         })?;
         let snapshot = self.snapshots.load();
         let judged = match opened.read() {
+            // Here even a refusal would be an allowed answer, so the API server is left to its failure policy.
+            Err(Malformed::OldVersion) if endpoint == Endpoint::Observe => {
+                self.count(endpoint, "unknown", Outcome::Error);
+                return Err(Unreadable::Version(opened.version.as_str().to_owned()).into());
+            }
             Err(problem) => {
                 let judged = judge::malformed(endpoint, true, &problem);
                 self.count(endpoint, "unknown", judged.outcome);

@@ -12,29 +12,60 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 
+use super::notices::{self, PolicyIds};
 use super::state::{Hooks, ParentError, ParentReader, ParentRef, PolicyReview, Readiness, Snapshots};
 use super::{Connected, snapshot};
 use crate::api::FieldPolicySpec;
+use crate::cluster::events::Events;
 use crate::cluster::in_force::{Compile, with_compiler};
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
+use crate::cluster::write::Writer;
+use crate::ownership::decide::MAX_PAUSE;
+use crate::telemetry::policies::PolicyMetrics;
+
+/// Who reports events.
+const CONTROLLER: &str = "fieldkeeper.dev/webhook";
 
 /// A review has 3 seconds altogether, and the API server's clients wait for it.
 pub const PARENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The cluster side of the webhook: snapshots from `client`'s watches, and live answers.
 #[must_use]
-pub fn connect(client: Client, snapshots: Snapshots, readiness: &Readiness) -> Connected {
+pub fn connect(
+    client: Client,
+    snapshots: Snapshots,
+    readiness: &Readiness,
+    metrics: PolicyMetrics,
+) -> Connected {
     let gate = readiness.gate(snapshot::GATE, snapshot::GATE_REASON);
+    let (notices, arriving) = mpsc::channel(notices::WAITING);
+    let ids = PolicyIds::default();
+    let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "webhook".to_owned());
+    let events = Events::new(Writer::new(client.clone()), CONTROLLER, &instance);
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
         policy_review: policy_review(with_compiler),
-        notices: None,
+        notices: Some(notices),
     };
-    Connected { hooks, background: snapshot::run(client, with_compiler, snapshots, gate).boxed() }
+    let follow = snapshot::run(client, with_compiler, snapshots, gate, metrics, ids.clone());
+    // The watches alone keep this going: without them there is nothing to be ready with.
+    let background = async move {
+        let tell = async {
+            notices::run(arriving, ids, events).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = follow => {}
+            () = tell => {}
+        }
+    };
+    Connected { hooks, background: background.boxed() }
 }
 
 /// Reads parents live.
@@ -92,7 +123,11 @@ pub fn policy_review(compile: impl Compile + Send + Sync + 'static) -> PolicyRev
     Arc::new(move |object| {
         let Reviewed { metadata, spec } = serde_json::from_str(object.get())
             .map_err(|error| format!("this FieldPolicy cannot be read: {error}"))?;
-        compile(&metadata.name, metadata.generation, &spec)?;
+        let policy = compile(&metadata.name, metadata.generation, &spec)?;
+        // One that lies further ahead would not count now, and begin by itself later: nobody means that.
+        if policy.paused_until.is_some_and(|until| until - Timestamp::now().as_second() > MAX_PAUSE) {
+            return Err("spec.pausedUntil: a pause lasts 24 hours at most".to_owned());
+        }
         Ok(Vec::new())
     })
 }
@@ -113,6 +148,20 @@ mod tests {
         let object = r#"{"metadata": {"name": "a", "generation": 2},
             "spec": {"target": {"version": "v1", "resource": "pods"}}}"#;
         assert_eq!(review(object).unwrap_err(), "a 2 spec.owners[0].fields[1].path: a key is missing");
+    }
+
+    #[test]
+    fn a_pause_of_more_than_a_day_is_refused() {
+        let in_hours = |hours: i64| {
+            let until = Timestamp::from_second(Timestamp::now().as_second() + hours * 3600).unwrap();
+            let object = format!(
+                r#"{{"metadata": {{"name": "a"}}, "spec": {{"pausedUntil": "{until}", "deletion": {{}},
+                    "target": {{"version": "v1", "resource": "pods"}}}}}}"#
+            );
+            policy_review(with_compiler)(&RawValue::from_string(object).unwrap())
+        };
+        assert_eq!(in_hours(23), Ok(Vec::new()));
+        assert_eq!(in_hours(25).unwrap_err(), "spec.pausedUntil: a pause lasts 24 hours at most");
     }
 
     #[test]

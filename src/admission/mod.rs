@@ -10,6 +10,7 @@
 //! | `connection`, `server` | patience, accept loop, drain |
 //! | `tls`, `client_names` | certificates, who may call |
 //! | `state` | what other parts plug into |
+//! | `snapshot`, `hooks`, `notices` | the cluster side: policies in, live reads, events out |
 //!
 //! [`run`] puts them together. What needs a cluster is handed in by the caller.
 
@@ -21,6 +22,7 @@ pub mod handle;
 mod head;
 pub mod hooks;
 pub mod judge;
+pub mod notices;
 pub mod reply;
 pub mod router;
 pub mod server;
@@ -49,6 +51,7 @@ use self::state::{Hooks, Readiness, Snapshots};
 use self::tls::{Follower, TlsFiles};
 use crate::telemetry::health::{health_router, metrics_router};
 use crate::telemetry::metrics::{self, WebhookMetrics};
+use crate::telemetry::policies::PolicyMetrics;
 
 /// How to run the webhook.
 #[derive(Clone, Debug)]
@@ -90,15 +93,15 @@ pub enum RunError<E> {
     /// The system refuses signal handlers.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
-    /// A server task ended by itself, which it never should.
-    #[error("a server ended unexpectedly")]
+    /// A server or the cluster side ended by itself, which they never should.
+    #[error("a task ended that should not have")]
     Ended,
 }
 
 /// Runs the webhook until it is told to stop. `connect` starts what needs a cluster.
 pub async fn run<F, E>(
     options: Options,
-    connect: impl FnOnce(Snapshots, Readiness) -> F,
+    connect: impl FnOnce(Snapshots, Readiness, PolicyMetrics) -> F,
 ) -> Result<(), RunError<E>>
 where
     F: Future<Output = Result<Connected, E>>,
@@ -106,6 +109,7 @@ where
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let mut registry = metrics::registry();
     let metrics = WebhookMetrics::register(&mut registry);
+    let policies = PolicyMetrics::register(&mut registry);
     let readiness = Readiness::default();
     let running = readiness.gate("running", "starting");
     let certificate = readiness.gate("certificate", "not loaded yet");
@@ -126,7 +130,8 @@ where
     servers.spawn(serve(numbers, Transport::Plain, metrics_router(Arc::new(registry)), watched.clone()));
 
     let snapshots = Snapshots::default();
-    let connected = connect(snapshots.clone(), readiness.clone()).await.map_err(RunError::Connect)?;
+    let connected =
+        connect(snapshots.clone(), readiness.clone(), policies).await.map_err(RunError::Connect)?;
     let mut background = JoinSet::new();
     background.spawn(connected.background);
     let edge = Arc::new(Edge::new(snapshots, connected.hooks, metrics.clone()));
@@ -145,6 +150,8 @@ where
     tokio::select! {
         () = signals.stop() => {}
         _ = servers.join_next() => return Err(RunError::Ended),
+        // Without watches it would never be ready again; a new process may be.
+        _ = background.join_next() => return Err(RunError::Ended),
     }
     running.close("shutting down");
     phase.send_replace(Phase::Draining);

@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use kube::Client;
 
+use super::notices::PolicyIds;
 use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
 use crate::cluster::schemas::{Kind, Kinds, Unresolved};
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
+use crate::telemetry::policies::PolicyMetrics;
 
 /// Name of the readiness gate that [`run`] needs.
 pub const GATE: &str = "policies";
@@ -25,12 +27,21 @@ pub const GATE: &str = "policies";
 pub const GATE_REASON: &str = "policies are not loaded yet";
 
 /// Follows the cluster for ever. When it ends, its gate closes.
-pub async fn run(client: Client, compile: impl Compile + Send + Sync, snapshots: Snapshots, gate: Gate) {
+pub async fn run(
+    client: Client,
+    compile: impl Compile + Send + Sync,
+    snapshots: Snapshots,
+    gate: Gate,
+    metrics: PolicyMetrics,
+    ids: PolicyIds,
+) {
     let (mut feed, watches) = feed(client);
     let follow = async {
         while let Some(scene) = feed.next(&compile).await {
             let policies = policy_set(&scene);
-            report(&scene);
+            report(&scene, &metrics);
+            let stored = scene.policies.iter().map(|judged| &judged.stored);
+            ids.store(stored.map(|policy| (policy.name.clone(), policy.uid.clone())).collect());
             snapshots.store(Snapshot { policies });
             gate.open();
         }
@@ -95,8 +106,10 @@ fn scale(resource: &GroupResource, kind: &Kind) -> Option<ScalePath> {
     }
 }
 
-fn report(scene: &Scene) {
+fn report(scene: &Scene, metrics: &PolicyMetrics) {
     let in_force = scene.policies.iter().filter(|judged| judged.in_force.is_some()).count();
+    let not_accepted = scene.policies.iter().filter(|judged| judged.problem.is_some()).count();
+    metrics.loaded(in_force, not_accepted, scene.held.is_some());
     tracing::info!(in_force, stored = scene.policies.len(), held = scene.held, "policies loaded");
     for judged in &scene.policies {
         if let Some(problem) = &judged.problem {

@@ -8,6 +8,7 @@
 //! Must not decide anything about ownership: that is `ownership` and `policy`.
 
 pub mod client;
+pub mod events;
 pub mod feed;
 pub mod in_force;
 pub mod policies;

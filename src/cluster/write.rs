@@ -8,11 +8,14 @@
 //! apply to an existing object carries its uid), retry by itself, or force
 //! except where `managers` gives the reason.
 
+use std::fmt::{self, Debug, Display};
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
-use kube::core::{ApiResource, DynamicObject, Status};
-use kube::{Api, Client};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, Status};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::client::CALL_TIMEOUT;
@@ -31,8 +34,8 @@ pub struct Existing {
     pub uid: String,
 }
 
-impl std::fmt::Display for Existing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Existing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, namespace, name, uid: _ } = self;
         let slash = if namespace.is_empty() { "" } else { "/" };
         write!(f, "{} {namespace}{slash}{name}", resource.kind)
@@ -173,6 +176,19 @@ impl Writer {
         self.call(object, api.patch_status(&object.name, &params(manager), &patch)).await
     }
 
+    /// Creates an object that nobody will apply later, such as an event.
+    pub async fn create<K>(&self, manager: Manager, namespace: &str, object: &K) -> Result<(), WriteError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let params = PostParams { field_manager: Some(manager.name().to_owned()), ..PostParams::default() };
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let name =
+            format!("{} {namespace}/{}", K::kind(&()), object.meta().name.as_deref().unwrap_or_default());
+        self.call(&name, api.create(&params, object)).await.map(drop)
+    }
+
     fn api(&self, object: &Existing) -> Api<DynamicObject> {
         if object.namespace.is_empty() {
             Api::all_with(self.client.clone(), &object.resource)
@@ -183,7 +199,7 @@ impl Writer {
 
     async fn call<T>(
         &self,
-        object: &Existing,
+        object: &impl Display,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, WriteError> {
         match tokio::time::timeout(self.timeout, request).await {
@@ -236,6 +252,8 @@ fn classify(object: String, error: kube::Error) -> WriteError {
     }
 }
 
+/// Text of the 500 that answers an apply with a field outside of the schema.
+const NO_SUCH_FIELD: &str = "failed to create typed patch object";
 /// Cause reason of a server-side apply conflict.
 const MANAGER_CONFLICT: &str = "FieldManagerConflict";
 
@@ -246,9 +264,9 @@ fn classify_status(object: String, status: Status) -> WriteError {
         .map(|details| details.retry_after_seconds)
         .filter(|seconds| *seconds > 0)
         .map(|seconds| Duration::from_secs(seconds.into()));
-    let causes: Vec<Cause> = details
-        .map(|details| details.causes)
-        .unwrap_or_default()
+    let all = details.map(|details| details.causes).unwrap_or_default();
+    let another_object = all.iter().any(|cause| cause.field == "metadata.uid");
+    let causes: Vec<Cause> = all
         .into_iter()
         .filter(|cause| cause.reason == MANAGER_CONFLICT)
         .map(|cause| Cause { field: cause.field, message: cause.message })
@@ -256,12 +274,14 @@ fn classify_status(object: String, status: Status) -> WriteError {
     match code {
         404 | 410 => WriteError::Gone { object, message },
         409 if !causes.is_empty() => WriteError::OwnershipConflict { object, causes },
-        // An apply that carries a uid and finds no object, or another one.
-        409 if message.contains("uid mismatch") || message.contains("UID in precondition") => {
-            WriteError::Gone { object, message }
-        }
+        // An apply that carries a uid and finds no object.
+        409 if message.contains("uid mismatch") => WriteError::Gone { object, message },
+        // Or finds another one: to the server this is an attempt to change its uid.
+        422 if another_object => WriteError::Gone { object, message },
         409 => WriteError::VersionConflict { object, message },
-        // 500 too: the server reports failing webhooks and storage hiccups with it.
+        // The server has no better code for an apply that its schema does not know.
+        500 if message.contains(NO_SUCH_FIELD) => WriteError::Permanent { object, code, message },
+        // Any other 500 may pass: the server reports failing webhooks and storage hiccups with it.
         408 | 429 | 500..=599 => WriteError::Transient { object, message, retry_after },
         _ => WriteError::Permanent { object, code, message },
     }

@@ -117,6 +117,19 @@ async fn an_object_that_was_replaced_is_gone() {
     let message = "uid mismatch: the provided object specified uid u-1, and no existing object was found";
     let error = error_of(409, &failure(409, "Conflict", message, &json!({}))).await;
     assert!(matches!(error, WriteError::Gone { .. }), "{error:?}");
+    let causes =
+        json!({"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "immutable"}]});
+    let error = error_of(422, &failure(422, "Invalid", "field is immutable", &causes)).await;
+    assert!(matches!(error, WriteError::Gone { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_field_that_the_server_does_not_know_will_not_be_known_later() {
+    let message = "failed to create typed patch object: .spec.rulez: field not declared in schema";
+    let error = error_of(500, &failure(500, "", message, &json!({}))).await;
+    assert!(matches!(error, WriteError::Permanent { .. }), "{error:?}");
+    let error = error_of(500, &failure(500, "InternalError", "failed calling webhook", &json!({}))).await;
+    assert!(matches!(error, WriteError::Transient { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -79,8 +79,9 @@ impl Gate {
 }
 
 impl Drop for Gate {
+    /// Silent: it happens at every orderly end as well, and whoever minds the task tells the other ones.
     fn drop(&mut self) {
-        self.close("its task has ended");
+        self.readiness.set(self.name, Some("its task has ended".to_owned()));
     }
 }
 

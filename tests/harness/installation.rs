@@ -32,7 +32,6 @@ pub struct Installation {
     pub endpoint: WebhookEndpoint,
     pub health_port: u16,
     pub metrics_port: u16,
-    client: Client,
 }
 
 /// A file or folder of this repository.
@@ -58,8 +57,7 @@ impl ControlPlane {
         let registration = registration.replace("port: 443", &format!("port: {port}"));
         let args = ["apply", "--server-side", "--field-manager=installer", "-f", "-"];
         self.run_kubectl(&self.admin_kubeconfig(), &args, &registration).await?.ok()?;
-        let client = self.admin().await?;
-        inject_ca(&client, &endpoint).await?;
+        inject_ca(&self.admin().await?, &endpoint).await?;
         let identity = Identity::service_account(NAMESPACE, "policy-controller");
         let controller = self
             .start_fieldkeeper(
@@ -69,8 +67,7 @@ impl ControlPlane {
                 &[],
             )
             .await?;
-        let mut installation =
-            Installation { webhook, controller, endpoint, health_port, metrics_port, client };
+        let mut installation = Installation { webhook, controller, endpoint, health_port, metrics_port };
         installation.ready().await?;
         Ok(installation)
     }
@@ -119,9 +116,9 @@ impl Installation {
     }
 
     /// Waits until a policy of this name is registered, as its status says.
-    pub async fn registered(&self, policy: &str) -> Result<()> {
+    pub async fn registered(&self, plane: &ControlPlane, policy: &str) -> Result<()> {
         let kind = GroupVersionKind::gvk("fieldkeeper.dev", "v1alpha1", "FieldPolicy");
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
+        let api: Api<DynamicObject> = Api::all_with(plane.admin().await?, &ApiResource::from_gvk(&kind));
         let ready = async || {
             let object = api.get(policy).await.ok()?;
             let generation = object.metadata.generation?;
@@ -135,7 +132,13 @@ impl Installation {
             };
             (current("Accepted") && current("Registered")).then_some(())
         };
-        eventually(&format!("FieldPolicy {policy} to be registered"), PATIENCE, ready).await
+        match eventually(&format!("FieldPolicy {policy} to be registered"), PATIENCE, ready).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let object = api.get(policy).await?;
+                Err(error.context(serde_json::to_string_pretty(&object.data).unwrap_or_default()))
+            }
+        }
     }
 
     /// Waits until the answer to a dry run says this. The API server and the webhook learn of a policy by

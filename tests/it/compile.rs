@@ -57,10 +57,6 @@ fn what_this_version_does_not_honour_is_refused_by_name() {
             "owners: [{name: a, formerFieldManagers: [x], fields: [{path: .spec}]}]",
             "spec.owners[a].formerFieldManagers",
         ),
-        (
-            "owners: [{name: a, fields: [{path: .spec, compare: Quantity}]}]",
-            "spec.owners[a].fields[0].compare",
-        ),
     ] {
         let found = errors(yaml);
         assert_eq!(found.len(), 1, "{found:?}");

@@ -290,6 +290,9 @@ async fn what_contradicts_itself_is_refused_with_its_uid() {
             (&json!(false), &json!(400)),
             "{pointer}"
         );
+        let (status, text) = port.post("/observe", review.to_string()).await;
+        let allowed = status == StatusCode::OK && text.contains(r#""allowed":true"#);
+        assert_eq!(allowed, pointer != "/apiVersion", "{pointer}: {text}");
     }
 }
 

@@ -24,6 +24,8 @@ mod http;
 mod layers;
 mod left_behind;
 mod policy_controller;
+mod refusals;
 mod snapshot;
 mod tls;
 mod webhook_endpoint;
+mod write_door;

@@ -4,10 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fieldkeeper::admission::hooks;
-use fieldkeeper::admission::state::{ParentError, ParentRef, Readiness, Snapshots};
+use fieldkeeper::admission::state::{Notice, ParentError, ParentRef, Readiness, Snapshots};
 use fieldkeeper::ownership::rule::{Mode, Target};
-use kube::Client;
+use fieldkeeper::ownership::verdict::{Finding, Reason, Shown, Verdict};
+use fieldkeeper::telemetry::policies::PolicyMetrics;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use crate::harness::{Identity, NAMESPACE, eventually};
 use crate::policy_controller::ground::{Ground, POOLS, policy};
@@ -20,14 +25,16 @@ const AFTER_FAILURES: Duration = Duration::from_mins(1);
 struct Follower {
     snapshots: Snapshots,
     readiness: Readiness,
+    notices: mpsc::Sender<Notice>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Follower {
     fn start(client: Client) -> Self {
         let (snapshots, readiness) = (Snapshots::default(), Readiness::default());
-        let connected = hooks::connect(client, snapshots.clone(), &readiness);
-        Self { snapshots, readiness, task: tokio::spawn(connected.background) }
+        let connected = hooks::connect(client, snapshots.clone(), &readiness, PolicyMetrics::default());
+        let notices = connected.hooks.notices.unwrap();
+        Self { snapshots, readiness, notices, task: tokio::spawn(connected.background) }
     }
 
     /// With the identity and the rights that the webhook is shipped with.
@@ -162,7 +169,8 @@ async fn parents_are_read_live_and_only_with_the_right_to() {
         name: name.to_owned(),
     };
     let read = async |client: Client, name: &str| {
-        let connected = hooks::connect(client, Snapshots::default(), &Readiness::default());
+        let connected =
+            hooks::connect(client, Snapshots::default(), &Readiness::default(), PolicyMetrics::default());
         connected.hooks.parents.read(pool(name)).await
     };
     let admin = ground.plane().admin().await.unwrap();
@@ -180,9 +188,68 @@ async fn parents_are_read_live_and_only_with_the_right_to() {
         namespace: String::new(),
         name: NAMESPACE.to_owned(),
     };
-    let connected = hooks::connect(admin, Snapshots::default(), &Readiness::default());
+    let connected =
+        hooks::connect(admin, Snapshots::default(), &Readiness::default(), PolicyMetrics::default());
     let json = connected.hooks.parents.read(namespace).await.unwrap();
     let object: Value = serde_json::from_str(json.get()).unwrap();
     assert_eq!(object["metadata"]["name"], NAMESPACE);
     assert!(object["metadata"]["resourceVersion"].is_string());
+}
+
+#[tokio::test]
+async fn a_denial_becomes_an_event_on_the_policy_and_on_the_object_however_often_it_is_repeated() {
+    let ground = Ground::new().await;
+    ground.write(&policy("pools", POOLS, &json!({"mode": "Enforce"}))).await;
+    let follower = Follower::as_webhook(&ground).await;
+    follower.pools_are("the policy", PATIENCE, |target| mode(target) == Some(Mode::Enforce)).await;
+    let finding = Finding {
+        policy: "pools".into(),
+        mode: Mode::Enforce,
+        reason: Reason::OwnedByAnother,
+        path: None,
+        old: Shown::Absent,
+        new: Shown::Absent,
+        owners: Vec::new(),
+        instead: None,
+        holders: Vec::new(),
+        untracked: false,
+    };
+    let notice = Notice {
+        group: String::new(),
+        version: "v1".to_owned(),
+        resource: "configmaps".to_owned(),
+        subresource: String::new(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "default".to_owned(),
+        name: "shop".to_owned(),
+        object_uid: "11111111-2222-3333-4444-555555555555".to_owned(),
+        username: "mallory".to_owned(),
+        denied: true,
+        verdict: Verdict { findings: vec![finding], ..Verdict::default() },
+        message: "you may not change .data".to_owned(),
+    };
+    for _ in 0..5 {
+        follower.notices.send(notice.clone()).await.unwrap();
+    }
+    let events: Api<Event> = Api::namespaced(ground.plane().admin().await.unwrap(), "default");
+    let ours = async || {
+        let all = events.list(&ListParams::default()).await.unwrap().items;
+        let ours = all.into_iter().filter(|event| event.reason.as_deref() == Some("WriteDenied"));
+        ours.collect::<Vec<_>>()
+    };
+    let both = || async { Some(ours().await).filter(|events| events.len() >= 2) };
+    eventually("two events", PATIENCE, both).await.unwrap();
+    // The channel is in order: what comes after the five has waited for them.
+    follower.notices.send(Notice { username: "eve".to_owned(), ..notice }).await.unwrap();
+    let four = || async { Some(ours().await).filter(|events| events.len() >= 4) };
+    let told = eventually("two more", PATIENCE, four).await.unwrap();
+    assert_eq!(told.len(), 4, "one of each, not of each attempt");
+    let uid = ground.policy("pools").await["metadata"]["uid"].as_str().unwrap().to_owned();
+    let on_policy = told.iter().find(|event| event.regarding.as_ref().unwrap().uid.as_deref() == Some(&uid));
+    let on_policy = on_policy.unwrap();
+    assert_eq!(on_policy.regarding.as_ref().unwrap().kind.as_deref(), Some("FieldPolicy"));
+    assert_eq!(on_policy.type_.as_deref(), Some("Warning"));
+    assert!(on_policy.note.as_ref().unwrap().ends_with("you may not change .data"));
+    let managers = on_policy.metadata.managed_fields.as_ref().unwrap();
+    assert_eq!(managers[0].manager.as_deref(), Some("webhook-events"));
 }

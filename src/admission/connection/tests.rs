@@ -1,8 +1,7 @@
 //! On an in-memory stream and a clock that jumps, so that minutes pass at once.
 
 use super::*;
-use axum::routing::{get, post};
-use bytes::Bytes;
+use axum::routing::get;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::{sleep, timeout};
@@ -28,10 +27,7 @@ fn connect() -> Client {
     };
     let slow = get(async || sleep(Duration::from_secs(3)).await);
     let unread = counted.clone();
-    let router = Router::new()
-        .route("/", get(counted).post(unread))
-        .route("/slow", slow)
-        .route("/body", post(async |_: Bytes| ()));
+    let router = Router::new().route("/", get(counted).post(unread)).route("/slow", slow);
     let is_full = Arc::clone(&full);
     tokio::spawn(serve(far, router, watched, move || is_full.load(Ordering::Relaxed)));
     Client { stream, phase, full, served }
@@ -174,6 +170,19 @@ async fn no_second_request_is_smuggled_in() {
         let short: String = headers.chars().take(40).collect();
         assert!(text.starts_with("HTTP/1.1 4"), "{short}: {text}");
         assert_eq!(client.served.load(Ordering::Relaxed), 0, "{short}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_read_is_no_request() {
+    for sent in [GET.len(), GET.len() * 3000] {
+        let mut client = connect();
+        let body = GET.repeat(sent / GET.len());
+        let request = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {sent}\r\n\r\n{body}");
+        client.send(&request).await;
+        let (text, _) = client.rest().await;
+        assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+        assert_eq!(client.served.load(Ordering::Relaxed), 1);
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn review() -> Value {
@@ -201,4 +202,25 @@ fn deep_objects_are_raw_and_cost_no_stack() {
     let body = review().to_string().replacen(r#""spec":{"#, &format!(r#""spec":{{"deep":{deep},"#), 1);
     let opened = open(body.as_bytes()).unwrap();
     assert_eq!(opened.read().unwrap().check_names(), Ok(()));
+}
+
+proptest! {
+    /// Whatever is done to the bytes of a review: an error, or a request with a uid.
+    #[test]
+    fn spoilt_reviews_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        let mut body = review().to_string().into_bytes();
+        for (place, byte) in changes {
+            let place = place.index(body.len());
+            body[place] = byte;
+        }
+        if let Ok(opened) = open(&body) {
+            prop_assert!(!opened.uid.is_empty());
+            let _ = opened.read().and_then(|request| request.check_names());
+        }
+    }
+
+    #[test]
+    fn any_text_is_an_error(text in ".{0,200}") {
+        prop_assert!(open(text.as_bytes()).is_err());
+    }
 }

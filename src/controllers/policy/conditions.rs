@@ -21,6 +21,8 @@ use crate::api::conditions::{Observation, Status, set_condition};
 use crate::api::field_policy::status::{ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED};
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::schemas::{Kind, Unresolved};
+use crate::ownership::decide::MAX_PAUSE;
+use crate::ownership::rule::Policy;
 
 /// What is known beside the policy itself.
 #[derive(Clone, Debug)]
@@ -35,6 +37,26 @@ pub struct Facts<'a> {
     pub outcome: Result<(), &'a Failure>,
     /// The time.
     pub now: Timestamp,
+}
+
+/// A pause that is not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Whether it has begun: one that lies too far ahead does not count yet.
+    pub began: bool,
+    /// Seconds until that changes.
+    pub changes_in: i64,
+}
+
+impl Pause {
+    /// The pause of a policy, if it has one that is not over, by the same rule as the decision's.
+    #[must_use]
+    pub fn of(policy: &Policy, now: Timestamp) -> Option<Self> {
+        let left = policy.paused_until?.saturating_sub(now.as_second());
+        let began = left <= MAX_PAUSE;
+        let changes_in = if began { left } else { left.saturating_sub(MAX_PAUSE) };
+        (left > 0).then_some(Self { began, changes_in })
+    }
 }
 
 /// One condition without its type.
@@ -166,7 +188,7 @@ fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Fi
     if !enforces(&compiled.spec) {
         return Finding::new(false, NOTHING_TO_ENFORCE, "no part of this policy has mode Enforce");
     }
-    if compiled.policy.paused_until.is_some_and(|until| until > facts.now.as_second()) {
+    if let Some(Pause { began: true, .. }) = Pause::of(&compiled.policy, facts.now) {
         return Finding::new(false, "Paused", "until spec.pausedUntil this policy only audits");
     }
     let (Status::True, Some(entry), Some(registration)) =

@@ -176,7 +176,11 @@ fn a_pause_shows_while_it_lasts() {
     let rest = json!({"pausedUntil": "1970-01-01T01:00:00Z"});
     let paused = status(&judged(&rest, Value::Null), &facts).unwrap();
     assert_eq!(condition(&paused, READY), is("False", "Paused"));
+    let early = Timestamp::from_second(3_600 - MAX_PAUSE - 10).unwrap();
+    let policy = judged(&rest, Value::Null).in_force.unwrap().policy;
+    assert_eq!(Pause::of(&policy, early), Some(Pause { began: false, changes_in: 10 }));
     facts.now = Timestamp::from_second(3_600).unwrap();
+    assert_eq!(Pause::of(&policy, facts.now), None);
     let over = status(&judged(&rest, paused), &facts).unwrap();
     assert_eq!(condition(&over, READY), is("True", "Ready"));
 }

@@ -45,7 +45,7 @@ pub async fn run(client: Client) {
             let reported = report::report(&writer, &observation, &plan, outcome, now).await;
             let asked = outcome.err().and_then(|failure| failure.retry);
             failures = if asked.is_some() || !reported { failures + 1 } else { 0 };
-            let pause = report::until_a_pause_ends(&observation.scene.policies, now);
+            let pause = report::until_a_pause_changes(&observation.scene.policies, now);
             again = next_look(failures, asked.flatten(), pause);
         }
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::apply::Failure;
-use super::conditions::{Facts, status};
+use super::conditions::{Facts, Pause, status};
 use super::observe::Observation;
 use super::plan::Plan;
 use crate::cluster::in_force::{Compiled, Judged};
@@ -67,14 +67,14 @@ fn facts<'a>(
     }
 }
 
-/// Time until the first pause ends, when statuses change by themselves.
+/// Time until the first pause begins or ends, when statuses change by themselves.
 #[must_use]
-pub fn until_a_pause_ends(policies: &[Judged], now: Timestamp) -> Option<Duration> {
+pub fn until_a_pause_changes(policies: &[Judged], now: Timestamp) -> Option<Duration> {
     policies
         .iter()
-        .filter_map(|judged| judged.in_force.as_ref()?.policy.paused_until)
-        .filter_map(|until| u64::try_from(until.saturating_sub(now.as_second())).ok())
-        .filter(|seconds| *seconds > 0)
+        .filter_map(|judged| Pause::of(&judged.in_force.as_ref()?.policy, now))
+        .filter_map(|pause| u64::try_from(pause.changes_in).ok())
         .min()
+        // Seconds are cut off on both sides.
         .map(|seconds| Duration::from_secs(seconds.saturating_add(1)))
 }

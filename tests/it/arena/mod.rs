@@ -16,7 +16,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::harness::{ControlPlane, Identity, Installation, eventually};
+use crate::harness::{ControlPlane, Identity, Installation, Options, eventually};
 
 pub use converter::{converter, rename_in_v2};
 pub use kind::{Kind, apply_policy, condition, root};
@@ -33,10 +33,12 @@ pub struct Arena {
 
 /// The shared arena, made by the first test that asks.
 pub async fn arena() -> &'static Arena {
+    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
     static ARENA: OnceCell<Arena> = OnceCell::const_new();
+    // Not the plane that all tests share: rights are wide here, and policies are in force.
+    let plane = PLANE.get_or_init(|| async { ControlPlane::start(Options::full()).await.unwrap() }).await;
     ARENA
         .get_or_init(|| async {
-            let plane = ControlPlane::shared().await.unwrap();
             let fieldkeeper = plane.install_fieldkeeper().await.unwrap();
             plane.apply(include_str!("../../data/arena-crd.yaml")).await.unwrap();
             plane.apply(OPEN_RBAC).await.unwrap();
@@ -89,7 +91,7 @@ impl Arena {
     /// Writes a policy and waits until it is registered.
     pub async fn enforce(&self, policy: &str, name: &str) {
         self.plane.apply(policy).await.unwrap();
-        self.fieldkeeper.lock().await.registered(name).await.unwrap();
+        self.fieldkeeper.lock().await.registered(self.plane, name).await.unwrap();
     }
 
     /// Sends until fieldkeeper refuses: the API server and the webhook learn of a policy by watching.

@@ -1,6 +1,8 @@
 //! The policy controller as a process of its own, under its own service account and the shipped rights, against a
 //! real API server.
 
+#![allow(unreachable_pub, reason = "`ground` is shared inside the one test binary")]
+
 pub mod ground;
 
 use std::time::{Duration, Instant};
