@@ -16,7 +16,7 @@ pub fn root() -> Identity {
 pub struct Kind {
     pub arena: &'static Arena,
     pub plural: String,
-    kind: String,
+    type_name: String,
 }
 
 impl Kind {
@@ -28,7 +28,7 @@ impl Kind {
     /// The same, with a change to the copied CRD.
     pub async fn with_crd(name: &str, spec: Value, change: impl FnOnce(&mut Value)) -> Self {
         let arena = arena().await;
-        let this = Self { arena, plural: format!("{name}ponds"), kind: format!("Pond{name}") };
+        let this = Self { arena, plural: format!("{name}ponds"), type_name: format!("Pond{name}") };
         let mut crd = this.crd();
         change(&mut crd);
         arena.plane.apply(&crd.to_string()).await.unwrap();
@@ -52,7 +52,8 @@ impl Kind {
     fn crd(&self) -> Value {
         let text = include_str!("../../data/arena-crd.yaml").replace("ponds", &self.plural);
         let mut crd: Value = serde_saphyr::from_str(&text).unwrap();
-        let names = json!({"kind": self.kind, "plural": self.plural, "singular": self.kind.to_lowercase()});
+        let names =
+            json!({"kind": self.type_name, "plural": self.plural, "singular": self.type_name.to_lowercase()});
         crd["spec"]["names"] = names;
         crd
     }
@@ -82,7 +83,8 @@ impl Kind {
 
     /// An object of this kind with these fields.
     pub fn object(&self, name: &str, fields: &Value) -> Value {
-        let mut object = json!({"apiVersion": "arena.example.com/v1", "kind": self.kind, "metadata": {}});
+        let mut object =
+            json!({"apiVersion": "arena.example.com/v1", "kind": self.type_name, "metadata": {}});
         super::pond::merge(&mut object, fields);
         object["metadata"]["name"] = json!(name);
         object
@@ -106,8 +108,8 @@ impl Kind {
 
     /// A JSON patch of the CRD.
     pub async fn patch_crd(&self, patch: &Value) {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
-        let call = Call::json_patch("", patch).at(&format!("{path}{}.arena.example.com", self.plural));
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
+        let call = Call::json_patch("", patch).at(&format!("{crds}{}.arena.example.com", self.plural));
         self.send(&call, &root()).await.allowed();
     }
 

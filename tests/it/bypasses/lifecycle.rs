@@ -169,14 +169,16 @@ async fn b50_a_listed_finalizer_may_not_be_added_to_block_deletion() {
 #[tokio::test]
 async fn b51_the_way_of_deletion_is_the_choice_of_whoever_may_delete() {
     let pond = Pond::bare("b51").await;
+    let delete = |way: &str, dry_run: Value| {
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": way, "dryRun": dry_run});
+        Call::delete(&pond.at("")).body(&options)
+    };
     for way in ["Orphan", "Foreground", "Background"] {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": way});
-        let delete = Call::delete(&pond.at("")).body(&options);
-        pond.send(&delete, &alice()).await.refused(&[""]);
-        pond.send(&delete.query("dryRun", "All"), &admin()).await.allowed();
+        pond.send(&delete(way, json!([])), &alice()).await.refused(&[""]);
+        pond.send(&delete(way, json!(["All"])), &admin()).await.allowed();
     }
-    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan"});
-    let reply = pond.send(&Call::delete(&pond.at("")).body(&options), &admin()).await.allowed();
+    let reply = pond.send(&delete("Orphan", json!([])), &admin()).await.allowed();
     assert_eq!(reply["metadata"]["finalizers"], json!(["orphan"]), "set inside the deletion, by no write");
 }
 

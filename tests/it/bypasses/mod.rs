@@ -2,7 +2,9 @@
 //!
 //! The number is that of the list in `docs/correctness.md`.
 
+mod ground;
 mod identity;
 mod lifecycle;
+mod limits;
 mod structure;
 mod subresources;
