@@ -16,7 +16,7 @@ use super::notices::PolicyIds;
 use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
-use crate::cluster::schemas::{Kind, Kinds};
+use crate::cluster::schemas::{Kind, Kinds, Unresolved};
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
 use crate::telemetry::policies::PolicyMetrics;
@@ -78,6 +78,7 @@ fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, k
         group: resource.group.as_str().into(),
         resource: resource.resource.as_str().into(),
         version: version.into(),
+        any_version: !kind.converts && matches!(kind.unresolved, Some(Unresolved::VersionNotServed { .. })),
         schema: kind.schema.clone(),
         versions: kind.versions.clone(),
         scale: scale(resource, &kind),

@@ -2,8 +2,13 @@
 //!
 //! The number is that of the list in `docs/correctness.md`.
 
+mod ground;
 mod identity;
+mod lifecycle;
+mod limits;
 mod managed_fields;
+mod structure;
+mod subresources;
 mod values;
 
 use serde_json::Value;

@@ -309,3 +309,16 @@ fn break_glass_is_judged_but_never_refused() {
     assert_eq!(paths(&verdict, Mode::Warn), [".spec.minNodes"]);
     assert_eq!(verdict.break_glass.len(), 1);
 }
+
+#[test]
+fn paths_hold_in_other_versions_only_where_the_own_one_is_gone_and_nothing_converts() {
+    let mut target = target(&[NODEPOOLS]);
+    let new = with(pool(), "/spec/targetNodes", json!(7));
+    let request = || {
+        let request = Request::update(&pool(), &new).by("mallory");
+        request.of("compute.fieldkeeper.dev", "v1beta1", "nodepools", "NodePool")
+    };
+    assert!(matches!(request().judge(&target).findings[0].reason, Reason::Undecided(_)));
+    target.any_version = true;
+    assert_eq!(refused(&request().judge(&target)), [".spec.targetNodes"]);
+}
