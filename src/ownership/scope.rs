@@ -135,8 +135,10 @@ impl<'p, 'f> Scope<'p, 'f> {
             new: if whole_node { None } else { change.new },
             untracked: false,
         };
-        if self.policy.deletion.is_some() && is_added_owner_reference(change) && !self.may_delete() {
-            // A reference to an owner that is gone makes the garbage collector delete the object.
+        let deletes = !self.creating() && is_added_owner_reference(change);
+        if deletes && self.policy.deletion.is_some() && !self.may_delete() {
+            // A reference to an owner that is gone makes the garbage collector delete the object. Of a
+            // creation that takes nothing that was there: whoever creates need not create.
             return Some(draft(self.policy.mode, Reason::Deletion, Vec::new(), None, false));
         }
         match judgement {
@@ -166,7 +168,14 @@ impl<'p, 'f> Scope<'p, 'f> {
                 if self.creating() || metadata {
                     return None;
                 }
-                Some(draft(self.unlisted_mode()?, Reason::Unlisted, Vec::new(), None, false))
+                let mode = self.unlisted_mode()?;
+                let origin = mutation::origin(self, change, &[], active);
+                if origin == Origin::Mutator {
+                    notes.push(format!("{}: changed by a mutating webhook or policy", change.path));
+                    return None;
+                }
+                let draft = draft(mode, Reason::Unlisted, Vec::new(), None, false);
+                Some(Draft { untracked: origin == Origin::Untracked, ..draft })
             }
         }
     }

@@ -51,7 +51,10 @@ fn is_garbage_collection(change: &Change<'_>) -> bool {
         ("finalizers", [Element::Value(Scalar::String(name))]) => {
             change.kind == ChangeKind::Removed && DELETION_FINALIZERS.contains(&&**name)
         }
-        ("ownerReferences", _) => change.kind != ChangeKind::Added,
+        ("ownerReferences", _) if change.kind == ChangeKind::Removed => true,
+        ("ownerReferences", [Element::Key(_), Element::Field(name)]) => {
+            **name == *"blockOwnerDeletion" && change.new.is_some_and(|new| new.text() == "false")
+        }
         _ => false,
     }
 }

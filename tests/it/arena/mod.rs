@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::harness::{ControlPlane, Identity, Installation, Options, eventually};
 
-pub use kind::{Kind, policy};
+pub use kind::{Kind, kind, policy};
 pub use mutator::mutator;
 pub use pond::{Pond, pond};
 
@@ -214,6 +214,12 @@ impl Call {
     pub fn body(mut self, body: &Value) -> Self {
         self.body = body.to_string();
         self.content_type = "application/json";
+        self
+    }
+
+    /// A body as it is written, not as a JSON library would.
+    pub fn text(mut self, body: &str) -> Self {
+        body.clone_into(&mut self.body);
         self
     }
 

@@ -26,7 +26,12 @@ impl Pond {
 
     /// The same of another kind.
     pub async fn of(kind: &Kind, name: &str) -> Self {
-        let this = Self::bare_of(kind, name).await;
+        Self::bare_of(kind, name).await.written().await
+    }
+
+    /// The writes of all owners, see [`Self::new`].
+    pub async fn written(self) -> Self {
+        let this = self;
         let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule", "value": "x"}]);
         this.apply(
             &controller("ctrl-a"),
@@ -51,22 +56,28 @@ impl Pond {
 
     /// Created by somebody who owns nothing, with nothing that is owned.
     pub async fn bare(name: &str) -> Self {
+        arena().await;
         Self::bare_of(&Kind::ponds(), name).await
     }
 
     /// The same of another kind.
     pub async fn bare_of(kind: &Kind, name: &str) -> Self {
-        let this = Self { arena: arena().await, kind: kind.clone(), name: name.to_owned() };
+        let this = Self::absent(kind, name).await;
         let creator = Identity::person("creator", &[]);
-        let body = kind.object(name, &json!({"mode": "calm"}));
-        let call = Call::create(&kind.plural, &body).manager("creator");
+        let call =
+            Call::create(&kind.resource(), &this.body(&json!({"spec": {"mode": "calm"}}))).manager("creator");
         this.send(&call, &creator).await.allowed();
         this
     }
 
+    /// Not created yet.
+    pub async fn absent(kind: &Kind, name: &str) -> Self {
+        Self { arena: arena().await, kind: kind.clone(), name: name.to_owned() }
+    }
+
     /// `ponds/name`, with what follows.
     pub fn at(&self, rest: &str) -> String {
-        format!("{}/{}{rest}", self.kind.plural, self.name)
+        format!("{}/{}{rest}", self.kind.resource(), self.name)
     }
 
     /// A body for this object: type and name are added.

@@ -141,14 +141,27 @@ fn the_first_apply_on_an_untracked_object_files_what_was_there() {
 
 #[test]
 fn merging_old_update_entries_into_ancient_changes_is_the_servers_work() {
-    let old = with(pool(), "/metadata/managedFields/1/operation", json!("Update"));
-    let merged = entry("ancient-changes", "Update", "", target_nodes());
-    let label = entry("mallory", "Update", "", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
-    let new = with(old.clone(), "/metadata/labels/mine", json!("x"));
-    let new = with(with(new, "/metadata/managedFields/1", merged), "/metadata/managedFields/-", label);
-    let verdict = Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
-    assert_eq!(verdict.findings, []);
-    assert!(!verdict.notes.is_empty());
+    let updaters = |count: usize| {
+        let of = |number: usize| {
+            let label = json!({"f:metadata": {"f:labels": {format!("f:l{number}"): {}}}});
+            entry(&format!("updater-{number}"), "Update", "", label)
+        };
+        (0..count).map(of).collect::<Vec<_>>()
+    };
+    for (others, merged_by_server) in [(9, true), (8, false)] {
+        let held = |manager: &str| {
+            let mut entries = updaters(others);
+            entries.push(entry(manager, "Update", "", target_nodes()));
+            with(pool(), ENTRIES, json!(entries))
+        };
+        let new = with(held("ancient-changes"), "/metadata/labels/l0", json!("x"));
+        let verdict = Request::update(&held("scaler"), &new)
+            .by("mallory")
+            .under("mallory")
+            .judge(&target(&[NODEPOOLS]));
+        assert_eq!(verdict.findings.is_empty(), merged_by_server, "{verdict:?}");
+        assert_eq!(verdict.notes.is_empty(), !merged_by_server, "{verdict:?}");
+    }
 }
 
 #[test]
@@ -291,4 +304,28 @@ fn a_reserved_name_may_not_be_written_into_an_entry_either() {
         let verdict = Request::update(&pool(), &new).by("migrator").under("m").judge(&target(&[&policy]));
         assert_eq!(verdict.findings, []);
     }
+}
+
+#[test]
+fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
+    let strip = |target: &fieldkeeper::ownership::rule::Target, version: &str| {
+        let old = with(pool(), "/metadata/managedFields/1/apiVersion", json!(version));
+        let new = with(
+            with(old.clone(), "/metadata/managedFields/1", Value::Null),
+            "/metadata/labels/team",
+            json!("blue"),
+        );
+        Request::update(&old, &new).by("mallory").under("mallory").judge(target)
+    };
+    let mut kind = target(&[NODEPOOLS]);
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v0").findings, []);
+    assert!(!strip(&kind, "compute.fieldkeeper.dev/v0").notes.is_empty());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+    // A version that the kind has is evidence, also where another one is reviewed.
+    kind.versions.push("compute.fieldkeeper.dev/v1beta1".into());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1beta1")), [".spec.targetNodes"]);
+    // Of a built-in kind only the reviewed version is known.
+    kind.versions.clear();
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v1beta1").findings, []);
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
 }
