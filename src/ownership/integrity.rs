@@ -25,6 +25,7 @@ use super::rule::Mode;
 use super::scope::Scope;
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
+use super::value;
 use super::verdict::{Finding, Reason, Tampering};
 
 /// What the check of one policy works with.
@@ -279,7 +280,7 @@ impl Check<'_, '_, '_> {
                 continue;
             }
             // What is not there cannot be applied: such a hold was written into the entry.
-            if !self.is_there(elements) {
+            if matches!(value::at(self.new, elements, self.scope.target.schema.root()), Ok(None)) {
                 self.report(findings, Some((path.clone(), owners)), Tampering::Forged);
                 continue;
             }

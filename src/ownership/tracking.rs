@@ -132,8 +132,8 @@ impl<'f> Tracking<'f> {
     /// atomic does to entries is no gain.
     pub(super) fn gains(&self, manager: &str) -> bool {
         self.movements.iter().any(|movement| {
-            let had = |path: &Path| movement.before.set().is_ok_and(|set| set.has_below(path.elements()));
-            let new = |path: Path| !had(&path);
+            // What cannot be read was no hold before.
+            let new = |path: Path| !movement.before.set().is_ok_and(|set| set.has_below(path.elements()));
             movement.manager == manager && (movement.retimed || movement.gained.iter().any(new))
         })
     }

@@ -10,11 +10,6 @@ use crate::ownership::tracking::Movement;
 use crate::ownership::value;
 
 impl Check<'_, '_, '_> {
-    /// Whether the new object has a value at a path, as far as it can be read.
-    pub(super) fn is_there(&self, path: &[Element]) -> bool {
-        !matches!(value::at(self.new, path, self.scope.target.schema.root()), Ok(None))
-    }
-
     /// A map or list of which everybody holds a part: held by itself it means nothing.
     pub(super) fn is_granular_container(&self, path: &[Element]) -> bool {
         let schema = &self.scope.target.schema;

@@ -280,7 +280,7 @@ async fn b32_a_stale_status_in_another_version_strips_its_entries_and_is_noted()
 
 #[tokio::test]
 async fn b33_an_unreadable_entry_that_a_mutating_webhook_adds_is_refused() {
-    let pond = Pond::bare("b33").await;
+    let pond = Pond::new("b33").await;
     let mut poison = entry("mallory", "Update", &json!({"f:spec": {"f:mode": {}}}));
     poison["apiVersion"] = json!("arena.example.com/v999");
     let patch = json!([{"op": "add", "path": "/metadata/managedFields/-", "value": poison}]);

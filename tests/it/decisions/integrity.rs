@@ -266,6 +266,68 @@ fn a_creation_with_anything_to_track_is_not_left_untracked() {
 }
 
 #[test]
+fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
+    let strip = |target: &fieldkeeper::ownership::rule::Target, version: &str| {
+        let old = with(pool(), "/metadata/managedFields/1/apiVersion", json!(version));
+        let new = with(
+            with(old.clone(), "/metadata/managedFields/1", Value::Null),
+            "/metadata/labels/team",
+            json!("blue"),
+        );
+        Request::update(&old, &new).by("mallory").under("mallory").judge(target)
+    };
+    let mut kind = target(&[NODEPOOLS]);
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v0").findings, []);
+    assert!(!strip(&kind, "compute.fieldkeeper.dev/v0").notes.is_empty());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+    // A version that the kind has is evidence, also where another one is reviewed.
+    kind.versions.push("compute.fieldkeeper.dev/v1beta1".into());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1beta1")), [".spec.targetNodes"]);
+    // Of a built-in kind only the reviewed version is known.
+    kind.versions.clear();
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v1beta1").findings, []);
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+}
+
+#[test]
+fn a_list_that_becomes_atomic_takes_in_what_everybody_held_in_it() {
+    let fields = |taints: Value| json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}, "f:template": {"f:taints": taints}}});
+    let item = |key: &str| json!({format!("k:{{\"effect\":\"NoSchedule\",\"key\":\"{key}\"}}"): {".": {}, "f:effect": {}, "f:key": {}, "f:value": {}}});
+    let held = |gitops: Value, mallory: Value| {
+        let object = with(pool(), "/metadata/managedFields/0", entry("gitops", "Apply", "", fields(gitops)));
+        let mallorys = json!({"f:spec": {"f:template": {"f:taints": mallory}}});
+        with(object, "/metadata/managedFields/-", entry("mallory", "Apply", "", mallorys))
+    };
+    let old = held(item("team"), item("team"));
+    let judged = |new: Value| {
+        let new = with(new, "/metadata/labels/team", json!("blue"));
+        Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]))
+    };
+    let everybody = judged(held(json!({}), json!({})));
+    assert_eq!(everybody.findings, []);
+    assert!(!everybody.notes.is_empty());
+    // Where one holds a part of it still, or the other not even the list, it has not become atomic.
+    assert!(judged(held(json!({}), item("team"))).denies());
+    assert!(
+        judged(held(json!({".": {}, "k:{\"effect\":\"NoSchedule\",\"key\":\"x\"}": {}}), json!({}))).denies()
+    );
+    let dropped = with(
+        old.clone(),
+        "/metadata/managedFields/0",
+        entry(
+            "gitops",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}}}),
+        ),
+    );
+    assert!(judged(dropped).denies());
+    // Nor has a whole spec that somebody strips.
+    let spec = with(held(json!({}), json!({})), "/metadata/managedFields/0/fieldsV1", json!({"f:spec": {}}));
+    assert!(judged(spec).denies());
+}
+
+#[test]
 fn a_hold_on_what_is_not_there_is_forged_under_whatever_name() {
     let default = NODEPOOLS.replace("  integrity:\n    coOwnership: Enforce\n", "");
     let absent = json!({"f:spec": {"f:zones": {}}});
@@ -304,28 +366,4 @@ fn a_reserved_name_may_not_be_written_into_an_entry_either() {
         let verdict = Request::update(&pool(), &new).by("migrator").under("m").judge(&target(&[&policy]));
         assert_eq!(verdict.findings, []);
     }
-}
-
-#[test]
-fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
-    let strip = |target: &fieldkeeper::ownership::rule::Target, version: &str| {
-        let old = with(pool(), "/metadata/managedFields/1/apiVersion", json!(version));
-        let new = with(
-            with(old.clone(), "/metadata/managedFields/1", Value::Null),
-            "/metadata/labels/team",
-            json!("blue"),
-        );
-        Request::update(&old, &new).by("mallory").under("mallory").judge(target)
-    };
-    let mut kind = target(&[NODEPOOLS]);
-    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v0").findings, []);
-    assert!(!strip(&kind, "compute.fieldkeeper.dev/v0").notes.is_empty());
-    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
-    // A version that the kind has is evidence, also where another one is reviewed.
-    kind.versions.push("compute.fieldkeeper.dev/v1beta1".into());
-    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1beta1")), [".spec.targetNodes"]);
-    // Of a built-in kind only the reviewed version is known.
-    kind.versions.clear();
-    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v1beta1").findings, []);
-    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
 }
