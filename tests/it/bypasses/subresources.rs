@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fieldkeeper::cluster::feed::Scene;
 use fieldkeeper::cluster::in_force::{GroupResource, judge, with_compiler};
 use fieldkeeper::cluster::policies::StoredPolicy;
-use fieldkeeper::cluster::schemas::Kind as KnownKind;
+use fieldkeeper::cluster::schemas::{Kind as KnownKind, Unresolved};
 use fieldkeeper::controllers::policy::entry::Registration;
 use fieldkeeper::controllers::policy::plan::plan;
 use serde_json::{Value, json};
@@ -296,7 +296,9 @@ fn planned(group: &str, resource: &str) -> Vec<String> {
         status: Value::Null,
     };
     let kind = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
-    let kinds = [(kind.clone(), Arc::new(KnownKind::without_crd(&kind)))].into_iter().collect();
+    let kinds = [(kind.clone(), Arc::new(KnownKind::without_crd(&kind, Unresolved::NotLoaded)))]
+        .into_iter()
+        .collect();
     let scene =
         Scene { policies: judge(vec![Arc::new(policy)], with_compiler), kinds: Arc::new(kinds), held: None };
     let steps = plan(&scene, Some(&Registration::default())).steps;

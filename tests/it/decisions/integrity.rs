@@ -386,3 +386,18 @@ fn what_a_subresource_takes_from_the_part_that_it_ignores_is_the_servers_doing()
         assert_eq!(judged(subresource), [""; 0], "{subresource}");
     }
 }
+
+#[test]
+fn who_may_create_anything_may_still_not_do_it_under_a_reserved_name() {
+    let held = json!({"f:metadata": {"f:labels": {".": {}, "f:team": {}}}});
+    let new = with(pool(), ENTRIES, json!([entry("autoscaler", "Update", "", held)]));
+    let judge = |creation: &str| {
+        let policy =
+            NODEPOOLS.replace("  mode: Enforce\n", &format!("  mode: Enforce\n  creation: {creation}\n"));
+        Request::create(&new).by("velero").judge(&target(&[&policy]))
+    };
+    let anyone = judge("{policy: Anyone}");
+    assert!(matches!(anyone.findings[0].reason, Reason::ReservedManager(_)), "{anyone:?}");
+    // A restore tool brings entries as they were.
+    assert_eq!(judge("{policy: Owners, except: [{kind: User, name: velero}]}").findings, []);
+}
