@@ -157,7 +157,8 @@ fn unable(endpoint: Endpoint, enforced: bool, why: &str) -> Judged {
 }
 
 fn ask(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>, target: &Arc<Target>) -> Step {
-    let mut facts = facts(request, inputs.now);
+    let name = request.object_name();
+    let mut facts = facts(request, &name, inputs.now);
     let verdict = match inputs.parent {
         None => match decide(&facts, target) {
             Decision::Decided(verdict) => verdict,
@@ -194,7 +195,7 @@ fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict:
         reply.denial = Some(Denial {
             refusal: Refusal::Forbidden,
             message: words.message.clone(),
-            name: request.name.to_string(),
+            name: facts.name.to_owned(),
             group: request.resource.group.to_string(),
             kind: request.kind.kind.to_string(),
             causes: words.causes,
@@ -262,7 +263,7 @@ fn review_policy(review: &PolicyReview, endpoint: Endpoint, request: &Request<'_
     }
 }
 
-fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
+fn facts<'a>(request: &'a Request<'_>, name: &'a str, now: i64) -> Facts<'a> {
     Facts {
         requester: &request.requester,
         operation: request.operation,
@@ -272,7 +273,7 @@ fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
         subresource: &request.subresource,
         kind: &request.kind.kind,
         namespace: &request.namespace,
-        name: &request.name,
+        name,
         field_manager: request.field_manager.as_deref(),
         object: request.object,
         old_object: request.old_object,
@@ -284,7 +285,8 @@ fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
 fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
     (!request.name.is_empty()).then(|| ParentRef {
         group: target.group.to_string(),
-        version: target.version.to_string(),
+        // The reviewed one: the target's may not be served any more.
+        version: request.resource.version.to_string(),
         resource: target.resource.to_string(),
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),

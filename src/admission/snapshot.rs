@@ -16,7 +16,7 @@ use super::notices::PolicyIds;
 use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
-use crate::cluster::schemas::{Kind, Kinds};
+use crate::cluster::schemas::{Kind, Kinds, Unresolved};
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
 use crate::telemetry::policies::PolicyMetrics;
@@ -78,6 +78,7 @@ fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, k
         group: resource.group.as_str().into(),
         resource: resource.resource.as_str().into(),
         version: version.into(),
+        any_version: !kind.converts && matches!(kind.unresolved, Some(Unresolved::VersionNotServed { .. })),
         schema: kind.schema.clone(),
         versions: kind.versions.clone(),
         scale: scale(resource, &kind),
@@ -130,6 +131,7 @@ mod tests {
     use super::*;
     use crate::cluster::in_force::{judge, with_compiler};
     use crate::cluster::policies::StoredPolicy;
+    use crate::cluster::schemas::Unresolved;
 
     fn policy(name: &str, group: &str, resource: &str, path: &str) -> Arc<StoredPolicy> {
         Arc::new(StoredPolicy {
@@ -182,7 +184,7 @@ mod tests {
     fn the_count_behind_scale_comes_from_the_crd_or_from_the_table() {
         let replicas = |group: &str, resource: &str, path: Option<&str>| {
             let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
-            let mut kind = Kind::without_crd(&resource);
+            let mut kind = Kind::without_crd(&resource, Unresolved::NotLoaded);
             kind.replicas = path.map(str::to_owned);
             scale(&resource, &kind).map(|scale| scale.replicas.to_string())
         };

@@ -222,6 +222,9 @@ pub struct Target {
     pub resource: Arc<str>,
     /// The version that the policies' paths are written for.
     pub version: Arc<str>,
+    /// That version is not served any more, but the others hold the same fields in the same places:
+    /// the paths hold in each of them.
+    pub any_version: bool,
     /// Topology of that version; deduced where no schema is known.
     pub schema: Arc<Schema>,
     /// Every version that the kind has, as `group/version` (an entry of another one cannot be

@@ -95,6 +95,7 @@ pub fn target(policies: &[&str]) -> Target {
         group: first.group.as_str().into(),
         resource: first.resource.as_str().into(),
         version: first.version.as_str().into(),
+        any_version: false,
         schema: Schema::from_crd(&serde_json::to_value(schema).unwrap()).unwrap().into(),
         versions: vec![format!("{}/{}", first.group, first.version).into()],
         scale: scale.map(|scale| ScalePath { replicas: Pattern::parse(&scale.spec_replicas_path).unwrap() }),
@@ -116,6 +117,8 @@ pub struct Request {
     new: Option<Box<RawValue>>,
     parent: Option<Box<RawValue>>,
     subresource: String,
+    /// Group, version, resource and kind.
+    of: [String; 4],
     requester: Requester,
     manager: Option<String>,
     now: i64,
@@ -133,6 +136,7 @@ impl Request {
             new: new.map(raw),
             parent: None,
             subresource: String::new(),
+            of: ["compute.fieldkeeper.dev", "v1alpha1", "nodepools", "NodePool"].map(str::to_owned),
             requester: Requester::default(),
             manager: None,
             now: 1_000_000,
@@ -163,6 +167,12 @@ impl Request {
 
     pub fn on(mut self, subresource: &str) -> Self {
         subresource.clone_into(&mut self.subresource);
+        self
+    }
+
+    /// About another kind, or another version of it.
+    pub fn of(mut self, group: &str, version: &str, resource: &str, kind: &str) -> Self {
+        self.of = [group, version, resource, kind].map(str::to_owned);
         self
     }
 
@@ -199,14 +209,15 @@ impl Request {
     }
 
     fn facts(&self) -> Facts<'_> {
+        let [group, version, resource, kind] = &self.of;
         Facts {
             requester: &self.requester,
             operation: self.operation,
-            group: "compute.fieldkeeper.dev",
-            version: "v1alpha1",
-            resource: "nodepools",
+            group,
+            version,
+            resource,
             subresource: &self.subresource,
-            kind: "NodePool",
+            kind,
             namespace: "",
             name: "general",
             field_manager: self.manager.as_deref(),
