@@ -276,7 +276,10 @@ impl Check<'_, '_, '_> {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
-            if self.is_structure(movement, elements)? {
+            // What was held below a node that has become atomic is now held as the node.
+            let rolled_up =
+                movement.before.set()?.has_below(elements) && !movement.after.set()?.has_below(elements);
+            if rolled_up || self.is_structure(movement, elements)? {
                 continue;
             }
             // What is not there cannot be applied: such a hold was written into the entry.

@@ -290,6 +290,44 @@ fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
 }
 
 #[test]
+fn a_list_that_becomes_atomic_takes_in_what_everybody_held_in_it() {
+    let fields = |taints: Value| json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}, "f:template": {"f:taints": taints}}});
+    let item = |key: &str| json!({format!("k:{{\"effect\":\"NoSchedule\",\"key\":\"{key}\"}}"): {".": {}, "f:effect": {}, "f:key": {}, "f:value": {}}});
+    let held = |gitops: Value, mallory: Value| {
+        let object = with(pool(), "/metadata/managedFields/0", entry("gitops", "Apply", "", fields(gitops)));
+        let mallorys = json!({"f:spec": {"f:template": {"f:taints": mallory}}});
+        with(object, "/metadata/managedFields/-", entry("mallory", "Apply", "", mallorys))
+    };
+    let old = held(item("team"), item("team"));
+    let judged = |new: Value| {
+        let new = with(new, "/metadata/labels/team", json!("blue"));
+        Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]))
+    };
+    let everybody = judged(held(json!({}), json!({})));
+    assert_eq!(everybody.findings, []);
+    assert!(!everybody.notes.is_empty());
+    // Where one holds a part of it still, or the other not even the list, it has not become atomic.
+    assert!(judged(held(json!({}), item("team"))).denies());
+    assert!(
+        judged(held(json!({".": {}, "k:{\"effect\":\"NoSchedule\",\"key\":\"x\"}": {}}), json!({}))).denies()
+    );
+    let dropped = with(
+        old.clone(),
+        "/metadata/managedFields/0",
+        entry(
+            "gitops",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}}}),
+        ),
+    );
+    assert!(judged(dropped).denies());
+    // Nor has a whole spec that somebody strips.
+    let spec = with(held(json!({}), json!({})), "/metadata/managedFields/0/fieldsV1", json!({"f:spec": {}}));
+    assert!(judged(spec).denies());
+}
+
+#[test]
 fn a_hold_on_what_is_not_there_is_forged_under_whatever_name() {
     let default = NODEPOOLS.replace("  integrity:\n    coOwnership: Enforce\n", "");
     let absent = json!({"f:spec": {"f:zones": {}}});
