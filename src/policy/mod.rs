@@ -4,4 +4,5 @@
 
 pub mod compile;
 pub mod error;
+mod select;
 pub mod when;

@@ -7,6 +7,7 @@ mod explanation;
 mod integrity;
 mod mutators;
 mod scale;
+mod selection;
 
 use fieldkeeper::api::{FieldPolicy, crds};
 use fieldkeeper::ownership::decide::{Decision, decide};
@@ -15,6 +16,7 @@ use fieldkeeper::ownership::facts::{Facts, Operation, Requester};
 use fieldkeeper::ownership::pattern::Pattern;
 use fieldkeeper::ownership::rule::{Mode, ScalePath, Target};
 use fieldkeeper::ownership::schema::Schema;
+use fieldkeeper::ownership::selection::Labels;
 use fieldkeeper::ownership::verdict::Verdict;
 use fieldkeeper::policy::compile::compile;
 use serde_json::value::{RawValue, to_raw_value};
@@ -117,6 +119,8 @@ pub struct Request {
     subresource: String,
     requester: Requester,
     manager: Option<String>,
+    namespace: &'static str,
+    namespace_labels: Option<Labels>,
     now: i64,
 }
 
@@ -134,6 +138,8 @@ impl Request {
             subresource: String::new(),
             requester: Requester::default(),
             manager: None,
+            namespace: "",
+            namespace_labels: None,
             now: 1_000_000,
         }
     }
@@ -192,6 +198,14 @@ impl Request {
         self
     }
 
+    /// As if the kind were namespaced; labels are `None` where they are not known.
+    pub fn in_namespace(mut self, name: &'static str, labels: Option<&[(&str, &str)]>) -> Self {
+        let label = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.namespace = name;
+        self.namespace_labels = labels.map(|labels| labels.iter().map(label).collect());
+        self
+    }
+
     pub fn with_parent(mut self, parent: &Value) -> Self {
         self.parent = Some(raw(parent));
         self
@@ -206,7 +220,8 @@ impl Request {
             resource: "nodepools",
             subresource: &self.subresource,
             kind: "NodePool",
-            namespace: "",
+            namespace: self.namespace,
+            namespace_labels: self.namespace_labels.as_ref(),
             name: "general",
             field_manager: self.manager.as_deref(),
             object: self.new.as_deref(),
