@@ -163,7 +163,7 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         let judge = Judge::new(policy, facts);
         let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &changes };
         scope.judge_changes(&mut findings, &mut notes);
-        reserved::judge(&scope.judge, facts, &tracking, &mut findings);
+        reserved::judge(&scope, &mut findings);
         integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)

@@ -116,9 +116,9 @@ fn narrowed(target: &Target, policies: Vec<Arc<Policy>>) -> Cow<'_, Target> {
 
 fn by_namespace(facts: &Facts<'_>, policy: &Policy) -> bool {
     // The review of a Namespace names it as its namespace, but it is in none.
-    let in_namespace =
-        !facts.namespace.is_empty() && !(facts.group.is_empty() && facts.resource == "namespaces");
-    let Some(selector) = policy.selection.namespaces.as_ref().filter(|_| in_namespace) else { return true };
+    let is_namespace = facts.group.is_empty() && facts.resource == "namespaces";
+    let namespaced = !facts.namespace.is_empty() && !is_namespace;
+    let Some(selector) = policy.selection.namespaces.as_ref().filter(|_| namespaced) else { return true };
     // A namespace of which nothing is known may be a governed one.
     facts.namespace_labels.is_none_or(|labels| selector.matches(labels))
 }

@@ -128,13 +128,13 @@ impl<'f> Tracking<'f> {
             .collect()
     }
 
-    /// Whether an Update entry of this manager gained a path or a new time.
-    pub(super) fn gains(&self, manager: &str, subresource: &str) -> bool {
+    /// Whether an entry of this manager gained a path or a new time. What a schema that became
+    /// atomic does to entries is no gain.
+    pub(super) fn gains(&self, manager: &str) -> bool {
         self.movements.iter().any(|movement| {
-            movement.manager == manager
-                && movement.subresource == subresource
-                && movement.operation == Operation::Update
-                && (movement.retimed || !movement.gained.is_empty())
+            // What cannot be read was no hold before.
+            let new = |path: Path| !movement.before.set().is_ok_and(|set| set.has_below(path.elements()));
+            movement.manager == manager && (movement.retimed || movement.gained.iter().any(new))
         })
     }
 }

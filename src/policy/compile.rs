@@ -65,7 +65,7 @@ pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Po
     };
     let modes = claims.iter().map(|(claim, _)| claim.mode);
     let strictest = modes.fold(mode.max(integrity.mode).max(integrity.co_ownership), Mode::max);
-    let selection = select::selection(spec, strictest, claims.iter().map(|(claim, _)| claim), &mut errors);
+    let selection = select::selection(spec, strictest, &claims, &mut errors);
     let paused_until = match paused_until(spec) {
         Ok(until) => until,
         Err(error) => {
@@ -131,7 +131,7 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
     errors
 }
 
-fn claim(
+pub(super) fn claim(
     owner: usize,
     owner_mode: Mode,
     field: &api::FieldClaim,

@@ -17,10 +17,10 @@ use crate::ownership::rule::{Claim, Mode};
 use crate::ownership::selection::{Requirement, Selection, Selector, Test};
 
 /// Compiles `match`. `strictest` is the strictest mode of anything in the policy.
-pub(super) fn selection<'c>(
+pub(super) fn selection(
     spec: &FieldPolicySpec,
     strictest: Mode,
-    claims: impl Iterator<Item = &'c Claim> + Clone,
+    claims: &[(Claim, String)],
     errors: &mut Vec<CompileError>,
 ) -> Selection {
     let api::Match { namespace_selector, object_selector } = spec.selection.clone().unwrap_or_default();
@@ -72,10 +72,10 @@ fn requirement(expression: &LabelSelectorRequirement) -> Result<Requirement, Str
     Ok(Requirement { key: Arc::from(&**key), test })
 }
 
-fn unclaimed_labels<'c>(
+fn unclaimed_labels(
     selector: &Selector,
     strictest: Mode,
-    claims: impl Iterator<Item = &'c Claim> + Clone,
+    claims: &[(Claim, String)],
     errors: &mut Vec<CompileError>,
 ) {
     let mut seen: Vec<&str> = Vec::new();
@@ -86,10 +86,10 @@ fn unclaimed_labels<'c>(
         seen.push(key);
         let path: Path =
             [Element::field("metadata"), Element::field("labels"), Element::field(key)].into_iter().collect();
-        let guards = |claim: &Claim| {
+        let guards = |(claim, _): &(Claim, String)| {
             claim.when.is_none() && claim.mode >= strictest && claim.pattern.covers(path.elements())
         };
-        if !claims.clone().any(guards) {
+        if !claims.iter().any(guards) {
             errors.push(CompileError::new(
                 "spec.match.objectSelector",
                 format!(

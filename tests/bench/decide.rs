@@ -6,7 +6,12 @@
 //! body to the bytes of the answer, by the code that serves reviews. Only ratios are judged, of figures
 //! taken in turns in one run, so that the machine and its load cancel out.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark stops at the first surprise"
+)]
 
 mod support;
 
@@ -31,6 +36,9 @@ const ROUNDS: usize = 400;
 /// CPU time that one turn takes at least, in nanoseconds: long beside a reading of the clock.
 const TURN: i64 = 400_000;
 
+/// CPU time that a profile takes, in nanoseconds.
+const REPEAT: i64 = 5_000_000_000;
+
 /// Rules on other resources, and how much they may add.
 const OTHER_RULES: usize = 10_000;
 const OTHER_RULES_BOUND: f64 = 1.05;
@@ -38,10 +46,11 @@ const OTHER_RULES_BOUND: f64 = 1.05;
 /// Body size in bytes, bound for one changed field, bound for nothing changed.
 const SIZES: [(usize, f64, f64); 3] = [(5_700, 0.65, 0.25), (34_000, 0.55, 0.20), (102_000, 0.45, 0.20)];
 
-const CASES: [(&str, Change, Option<Reading>); 4] = [
+const CASES: [(&str, Change, Option<Reading>); 5] = [
     ("nothing changed", Change::None, Some(Reading::Unchanged)),
     ("owner changes a field", Change::Own, Some(Reading::OneField)),
     ("... under another manager", Change::Moved, Some(Reading::OneField)),
+    ("owner by a condition", Change::Conditional, Some(Reading::OneField)),
     ("somebody else, refused", Change::Foreign, None),
 ];
 
@@ -115,6 +124,11 @@ fn answer(edge: &Arc<Edge>, body: &Bytes) -> Vec<u8> {
 
 fn main() -> ExitCode {
     let plain = edge(vec![Arc::new(support::target())]);
+    let mut args = std::env::args().skip_while(|arg| arg != "--repeat").skip(1);
+    if let (Some(case), Some(size)) = (args.next(), args.next()) {
+        repeat(&plain, CASES[case.parse::<usize>().unwrap()].1, size.parse().unwrap());
+        return ExitCode::SUCCESS;
+    }
     let crowded = edge(others(OTHER_RULES).chain([Arc::new(support::target())]).collect());
     let mut missed = 0;
     println!(
@@ -167,8 +181,17 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Decides one review over and over, for a profiler: `-- --repeat CASE BYTES`.
+fn repeat(edge: &Arc<Edge>, change: Change, size: usize) {
+    let body = Bytes::from(support::review(&support::pool_for_body(size), change));
+    let start = support::cpu_nanos();
+    while support::cpu_nanos() - start < REPEAT {
+        black_box(answer(edge, black_box(&body)));
+    }
+}
+
 /// Fast and wrong would not count.
-fn check(edge: &Arc<Edge>, bodies: &[Bytes; 4]) {
+fn check(edge: &Arc<Edge>, bodies: &[Bytes; 5]) {
     for ((name, change, _), body) in CASES.iter().zip(bodies) {
         let answer: Value = serde_json::from_slice(&answer(edge, body)).unwrap();
         let response = &answer["response"];

@@ -55,37 +55,26 @@ pub fn target() -> Target {
 /// The writers: GitOps applies most of it, the autoscaler its request, the controller the status,
 /// and the other requesters share an Update entry.
 pub fn pool(filling: usize) -> Value {
-    let conditions = ["Ready", "ProviderAvailable", "ScalingLimited"].map(|kind| {
-        json!({
-            "type": kind, "status": "True", "reason": "AsWanted", "message": "12 of 12 nodes are ready",
-            "observedGeneration": 7, "lastTransitionTime": "2026-03-01T08:10:00Z",
-        })
-    });
     let mut pool = json!({
         "apiVersion": API_VERSION,
         "kind": "NodePool",
         "metadata": {
-            "name": "general", "uid": "5c1d0a0e-9f5e-4a5e-8f2a-0d8f3f6f7d11", "resourceVersion": "48213", "generation": 7,
-            "creationTimestamp": "2026-03-01T08:00:00Z",
-            "labels": {"app.kubernetes.io/part-of": "compute", "team": "platform"},
-            "annotations": {"example.com/contact": "platform@example.com"},
+            "name": "general", "uid": "5c1d0a0e-9f5e-4a5e-8f2a-0d8f3f6f7d11", "resourceVersion": "48213",
+            "generation": 7, "creationTimestamp": "2026-03-01T08:00:00Z",
+            "labels": {"team": "platform"}, "annotations": {"example.com/contact": "platform@example.com"},
             "finalizers": ["compute.fieldkeeper.dev/nodepool"],
         },
         "spec": {
-            "handOff": "Requested", "minNodes": 1, "maxNodes": 40, "paused": false,
-            "provider": {"type": "Simulated", "simulated": {
-                "capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"}, "startupDelaySeconds": 30}},
-            "requested": [{"requester": "autoscaler", "nodes": 12, "reason": "7 pending pods"}],
-            "template": {
-                "labels": {"node.example.com/class": "general"},
-                "annotations": {"node.example.com/image": "linux-6.12"},
-                "taints": [{"key": "node.example.com/dedicated", "effect": "NoSchedule", "value": "batch"}],
-            },
+            "handOff": "Direct", "minNodes": 1, "maxNodes": 40, "targetNodes": 12,
+            "provider": {"type": "Simulated", "simulated": {"capacity": {"cpu": "16", "memory": "64Gi"}}},
+            "requested": [{"requester": "batch", "nodes": 12}],
+            "template": {"labels": {}, "annotations": {}, "taints": [
+                {"key": "example.com/dedicated", "effect": "NoSchedule", "value": "batch"}]},
         },
         "status": {
-            "observedGeneration": 7, "scaleOperation": "Inactive", "nextSequence": 31, "targetNodes": 12,
-            "nodes": 12, "readyNodes": 12, "drainingNodes": 0, "failedNodes": 0,
-            "conditions": conditions,
+            "observedGeneration": 7, "targetNodes": 12, "nodes": 12, "readyNodes": 12,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "AsWanted", "message": "12 of 12 nodes",
+                "observedGeneration": 7, "lastTransitionTime": "2026-03-01T08:10:00Z"}],
         },
     });
     for number in 0..filling {
@@ -124,21 +113,15 @@ fn fill(pool: &mut Value, number: usize) {
 
 fn managed_fields(pool: &Value) -> Value {
     let spec = &pool["spec"];
-    let (own, others): (Vec<Value>, Vec<Value>) = spec["requested"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .cloned()
-        .partition(|item| item["requester"] == "autoscaler");
     let gitops = json!({
         "f:metadata": {"f:annotations": fields("annotations", &pool["metadata"]["annotations"], false),
             "f:labels": fields("labels", &pool["metadata"]["labels"], false)},
-        "f:spec": {"f:handOff": {}, "f:maxNodes": {}, "f:minNodes": {}, "f:paused": {},
+        "f:spec": {"f:handOff": {}, "f:maxNodes": {}, "f:minNodes": {},
             "f:provider": fields("provider", &spec["provider"], false),
             "f:template": fields("template", &spec["template"], false)},
     });
-    let autoscaler = json!({"f:spec": {"f:requested": fields("requested", &json!(own), false)}});
-    let teams = json!({"f:spec": {"f:requested": fields("requested", &json!(others), true)}});
+    let autoscaler = json!({"f:spec": {"f:targetNodes": {}}});
+    let teams = json!({"f:spec": {"f:requested": fields("requested", &spec["requested"], true)}});
     let status = json!({"f:status": fields("status", &pool["status"], false)});
     let entry = |manager: &str, operation: &str, fields: Value| {
         json!({"apiVersion": API_VERSION, "fieldsType": "FieldsV1", "fieldsV1": fields,
@@ -191,6 +174,8 @@ fn fields(name: &str, value: &Value, update: bool) -> Value {
 pub enum Change {
     /// Nothing: an update that changes no byte.
     None,
+    /// The autoscaler changes the size, which is its own only while a condition holds.
+    Conditional,
     /// The owner of the spec changes one field of its own; its entry, the largest, gets a new time.
     Own,
     /// The owner changes that field under another manager: the largest entry loses the path, and
@@ -206,14 +191,16 @@ pub fn changed(pool: &Value, change: Change) -> Value {
     if change == Change::None {
         return new;
     }
-    new["spec"]["maxNodes"] = json!(41);
+    let field = if change == Change::Conditional { "targetNodes" } else { "maxNodes" };
+    new["spec"][field] = json!(41);
     new["metadata"]["generation"] = json!(8);
     let entries = new["metadata"]["managedFields"].as_array_mut().unwrap();
-    let gitops = entries.iter_mut().find(|entry| entry["manager"] == "gitops").unwrap();
-    if change == Change::Own {
-        gitops["time"] = json!("2026-03-02T09:00:00Z");
+    let holder = if change == Change::Conditional { "autoscaler" } else { "gitops" };
+    let holder = entries.iter_mut().find(|entry| entry["manager"] == holder).unwrap();
+    if matches!(change, Change::Own | Change::Conditional) {
+        holder["time"] = json!("2026-03-02T09:00:00Z");
     } else {
-        gitops["fieldsV1"]["f:spec"].as_object_mut().unwrap().remove("f:maxNodes").unwrap();
+        holder["fieldsV1"]["f:spec"].as_object_mut().unwrap().remove("f:maxNodes").unwrap();
         entries.push(json!({"apiVersion": API_VERSION, "fieldsType": "FieldsV1",
             "fieldsV1": {"f:spec": {"f:maxNodes": {}}}, "manager": "kubectl-edit", "operation": "Update",
             "time": "2026-03-02T09:00:00Z"}));
@@ -226,9 +213,16 @@ pub fn review(pool: &Value, change: Change) -> Vec<u8> {
     let kind = json!({"group": "compute.fieldkeeper.dev", "version": "v1alpha1", "kind": "NodePool"});
     let resource =
         json!({"group": "compute.fieldkeeper.dev", "version": "v1alpha1", "resource": "nodepools"});
-    let group = if change == Change::Foreign { "developers" } else { "platform-admins" };
-    let manager = if change == Change::Own { "gitops" } else { "kubectl-edit" };
-    let user = json!({"username": "alice@example.com", "groups": [group, "system:authenticated"],
+    let (name, group, manager) = match change {
+        Change::None | Change::Own => ("alice@example.com", "platform-admins", "gitops"),
+        Change::Moved => ("alice@example.com", "platform-admins", "kubectl-edit"),
+        Change::Foreign => ("bob@example.com", "developers", "kubectl-edit"),
+        Change::Conditional => {
+            let account = "system:serviceaccount:fieldkeeper-system:autoscaler";
+            (account, "system:serviceaccounts", "autoscaler")
+        }
+    };
+    let user = json!({"username": name, "groups": [group, "system:authenticated"],
         "extra": {"authentication.kubernetes.io/credential-id": ["X509SHA256=0d8f3f6f7d115c1d0a0e9f5e4a5e8f2a"]}});
     let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": manager});
     let object = changed(pool, change);

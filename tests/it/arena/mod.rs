@@ -53,7 +53,7 @@ pub async fn arena() -> &'static Arena {
 }
 
 /// RBAC lets everybody who is logged in do everything here: what is refused is refused by fieldkeeper.
-const OPEN_RBAC: &str = r#"
+pub const OPEN_RBAC: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: arena}
@@ -107,7 +107,13 @@ impl Arena {
     }
 }
 
-async fn send(client: &Client, call: &Call) -> Reply {
+/// Sends one request.
+pub async fn send(client: &Client, call: &Call) -> Reply {
+    try_send(client, call).await.unwrap()
+}
+
+/// Sends one request to a server that may be away.
+pub async fn try_send(client: &Client, call: &Call) -> kube::Result<Reply> {
     let mut request = Request::builder().method(call.method.clone()).uri(call.uri());
     if !call.content_type.is_empty() {
         request = request.header(CONTENT_TYPE, call.content_type);
@@ -117,12 +123,12 @@ async fn send(client: &Client, call: &Call) -> Reply {
         .header(USER_AGENT, &call.user_agent)
         .body(Body::from(call.body.clone().into_bytes()))
         .unwrap();
-    let response = client.send(request).await.unwrap();
+    let response = client.send(request).await?;
     let code = response.status().as_u16();
     let warnings = response.headers().get_all("warning").iter();
     let warnings = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
-    let bytes = response.into_body().collect_bytes().await.unwrap();
-    Reply { code, warnings, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) }
+    let bytes = response.into_body().collect_bytes().await?;
+    Ok(Reply { code, warnings, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) })
 }
 
 /// One request, built up like a sentence.
