@@ -126,6 +126,7 @@ impl Edge {
                 let inputs = Inputs {
                     snapshot: snapshot.as_deref(),
                     policy_review: &self.hooks.policy_review,
+                    namespaces: &self.hooks.namespaces,
                     parent,
                     now: Timestamp::now().as_second(),
                 };

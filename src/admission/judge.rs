@@ -15,6 +15,7 @@ use super::envelope::{Malformed, Request};
 use super::head::head;
 use super::reply::{Denial, Refusal, Reply};
 use super::state::{ParentError, ParentRef, PolicyReview, Snapshot};
+use crate::cluster::namespaces::Namespaces;
 use crate::ownership::decide::{Decision, decide, undecided};
 use crate::ownership::explain::{Cause, explain};
 use crate::ownership::facts::{Facts, Operation};
@@ -87,6 +88,8 @@ pub struct Inputs<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// Judges FieldPolicy objects.
     pub policy_review: &'a PolicyReview,
+    /// Labels of namespaces.
+    pub namespaces: &'a Namespaces,
     /// The parent of a `/scale` request, once it was asked for.
     pub parent: Option<&'a Parent>,
     /// Seconds since the Unix epoch.
@@ -158,7 +161,9 @@ fn unable(endpoint: Endpoint, enforced: bool, why: &str) -> Judged {
 
 fn ask(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>, target: &Arc<Target>) -> Step {
     let name = request.object_name();
+    let labels = inputs.namespaces.labels(&request.namespace);
     let mut facts = facts(request, &name, inputs.now);
+    facts.namespace_labels = labels.as_deref();
     let verdict = match inputs.parent {
         None => match decide(&facts, target) {
             Decision::Decided(verdict) => verdict,
@@ -273,6 +278,7 @@ fn facts<'a>(request: &'a Request<'_>, name: &'a str, now: i64) -> Facts<'a> {
         subresource: &request.subresource,
         kind: &request.kind.kind,
         namespace: &request.namespace,
+        namespace_labels: None,
         name,
         field_manager: request.field_manager.as_deref(),
         object: request.object,

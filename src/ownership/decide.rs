@@ -21,6 +21,7 @@ use super::reserved;
 use super::rule::{Mode, Target};
 use super::scale;
 use super::scope::Scope;
+use super::selection;
 use super::system;
 use super::tracking::Tracking;
 use super::verdict::{Finding, Reason, Verdict};
@@ -41,7 +42,10 @@ pub enum Decision {
 /// Judges one request.
 #[must_use]
 pub fn decide(facts: &Facts<'_>, target: &Target) -> Decision {
+    let Some(target) = selection::narrow(facts, target) else { return Decision::NeedsParent };
+    let target = &*target;
     let findings = match facts.operation {
+        _ if target.policies.is_empty() => Vec::new(),
         Operation::Connect => Vec::new(),
         Operation::Delete => judge_deletion(facts, target),
         Operation::Create if is_eviction(facts) => judge_deletion(facts, target),
@@ -61,6 +65,7 @@ pub fn decide(facts: &Facts<'_>, target: &Target) -> Decision {
 /// For callers who learn of the trouble outside `decide`, such as a parent that could not be read.
 #[must_use]
 pub fn undecided(facts: &Facts<'_>, target: &Target, why: &str) -> Verdict {
+    let target = &*selection::narrow_unjudged(facts, target);
     conclude(facts, target, undecided_findings(target, why), Vec::new())
 }
 

@@ -11,6 +11,7 @@ use super::condition::Expr;
 use super::facts::Requester;
 use super::pattern::Pattern;
 use super::schema::Schema;
+use super::selection::Selection;
 
 /// How strictly a rule is applied, from mildest to strictest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,6 +178,8 @@ pub struct Policy {
     pub name: Arc<str>,
     /// Generation that was compiled.
     pub generation: i64,
+    /// The objects that it governs.
+    pub selection: Selection,
     /// The policy's own mode.
     pub mode: Mode,
     /// Owners, in the order of the policy.

@@ -8,6 +8,7 @@ mod integrity;
 mod mutators;
 mod properties;
 mod scale;
+mod selection;
 
 use fieldkeeper::api::{FieldPolicy, crds};
 use fieldkeeper::ownership::decide::{Decision, decide};
@@ -16,6 +17,7 @@ use fieldkeeper::ownership::facts::{Facts, Operation, Requester};
 use fieldkeeper::ownership::pattern::Pattern;
 use fieldkeeper::ownership::rule::{Mode, ScalePath, Target};
 use fieldkeeper::ownership::schema::Schema;
+use fieldkeeper::ownership::selection::Labels;
 use fieldkeeper::ownership::verdict::Verdict;
 use fieldkeeper::policy::compile::compile;
 use serde_json::value::{RawValue, to_raw_value};
@@ -121,6 +123,8 @@ pub struct Request {
     of: [String; 4],
     requester: Requester,
     manager: Option<String>,
+    namespace: &'static str,
+    namespace_labels: Option<Labels>,
     now: i64,
 }
 
@@ -139,6 +143,8 @@ impl Request {
             of: ["compute.fieldkeeper.dev", "v1alpha1", "nodepools", "NodePool"].map(str::to_owned),
             requester: Requester::default(),
             manager: None,
+            namespace: "",
+            namespace_labels: None,
             now: 1_000_000,
         }
     }
@@ -203,6 +209,14 @@ impl Request {
         self
     }
 
+    /// As if the kind were namespaced; labels are `None` where they are not known.
+    pub fn in_namespace(mut self, name: &'static str, labels: Option<&[(&str, &str)]>) -> Self {
+        let label = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.namespace = name;
+        self.namespace_labels = labels.map(|labels| labels.iter().map(label).collect());
+        self
+    }
+
     pub fn with_parent(mut self, parent: &Value) -> Self {
         self.parent = Some(raw(parent));
         self
@@ -218,7 +232,8 @@ impl Request {
             resource,
             subresource: &self.subresource,
             kind,
-            namespace: "",
+            namespace: self.namespace,
+            namespace_labels: self.namespace_labels.as_ref(),
             name: "general",
             field_manager: self.manager.as_deref(),
             object: self.new.as_deref(),
