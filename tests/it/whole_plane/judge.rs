@@ -61,12 +61,13 @@ pub fn violations(policy: &Policy, who: &Who, old: Option<&Value>, new: &Value) 
     let changed = write.changed();
     let mode = mode_path();
     let state = old.unwrap_or(new);
+    let switches = changed.contains(&mode) && write.may(state, &mode);
     let refused = changed.iter().filter(|leaf| {
         // A default on creation was set by nobody.
         let by_nobody = write.creating && render_path(leaf) == ".spec.shape" && write.after[*leaf] == "round";
         let may = write.may(state, leaf)
-            // One commit may switch the mode and use what comes with it; the switch itself is judged before.
-            || (changed.contains(&mode) && **leaf != mode && write.may(new, leaf));
+            // One commit may switch the mode, if it may, and use what comes with it.
+            || (switches && **leaf != mode && write.may(new, leaf));
         !by_nobody && !may
     });
     refused.map(|leaf| render_path(leaf)).collect()

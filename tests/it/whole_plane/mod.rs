@@ -226,7 +226,12 @@ impl<'a> Lane<'a> {
             _ => Vec::new(),
         };
         let only_disowned = !disowned.is_empty() && reply.reasons() == ["ManagedFieldsTampered"];
-        let more = json!({"after": bare(after.as_ref()), "judge": bad, "disowned": disowned});
+        let entries =
+            |object: Option<&Value>| object.map(|object| object["metadata"]["managedFields"].clone());
+        let more = json!({
+            "after": bare(after.as_ref()), "judge": bad, "disowned": disowned,
+            "entries": {"before": entries(stored), "after": entries(after.as_ref())},
+        });
         match (reply.is_refused(), bad.is_empty()) {
             (true, true) if only_disowned => done.disowned.fetch_add(1, Ordering::Relaxed),
             (true, true) => return Err(context("refused without a violation", &reply, &more)),
