@@ -24,6 +24,7 @@ use super::{Connected, snapshot};
 use crate::api::FieldPolicySpec;
 use crate::cluster::events::Events;
 use crate::cluster::in_force::{Compile, with_compiler};
+use crate::cluster::namespaces::Namespaces;
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
 use crate::cluster::write::Writer;
 use crate::ownership::decide::MAX_PAUSE;
@@ -50,12 +51,14 @@ pub fn connect(
     let ids = PolicyIds::default();
     let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "webhook".to_owned());
     let events = Events::new(Writer::new(client.clone()), CONTROLLER, &instance);
+    let namespaces = Namespaces::default();
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
         policy_review: policy_review(with_compiler, snapshots.clone()),
+        namespaces: namespaces.clone(),
         notices: Some(notices),
     };
-    let follow = snapshot::run(client, with_compiler, snapshots, gate, metrics, ids.clone());
+    let follow = snapshot::run(client, with_compiler, snapshots, namespaces, gate, metrics, ids.clone());
     // The watches alone keep this going: without them there is nothing to be ready with.
     let background = async move {
         let tell = async {

@@ -26,6 +26,7 @@ pub mod rule;
 mod scale;
 pub mod schema;
 mod scope;
+pub mod selection;
 pub mod set;
 mod system;
 mod tracking;

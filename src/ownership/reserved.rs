@@ -6,7 +6,7 @@
 //! entry of the object that is sent.
 
 use super::finding::{owner_names, whole};
-use super::rule::ManagerUse;
+use super::rule::{Creation, ManagerUse};
 use super::scope::Scope;
 use super::verdict::{Finding, Reason};
 
@@ -15,7 +15,9 @@ use super::verdict::{Finding, Reason};
 pub(super) fn judge(scope: &Scope<'_, '_>, findings: &mut Vec<Finding>) {
     let (judge, policy) = (&scope.judge, scope.policy);
     // Who may edit entries or bring them along from a backup may name anybody in them.
-    let edits = judge.is(&policy.integrity.editors) || scope.may_create_anything();
+    let restores =
+        matches!(&policy.creation, Creation::Owners { except } if scope.creating() && judge.is(except));
+    let edits = restores || judge.is(&policy.integrity.editors);
     for (index, owner) in policy.owners.iter().enumerate() {
         let reserved = owner.managers.iter().filter(|manager| manager.usage != ManagerUse::Expect);
         for manager in reserved {

@@ -5,4 +5,5 @@
 pub mod compile;
 pub mod error;
 pub mod lint;
+mod select;
 pub mod when;

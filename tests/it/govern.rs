@@ -128,3 +128,17 @@ async fn the_status_is_the_policy_controllers_alone() {
     let stored = arena.send(&named(Call::get(""), "ponds"), &alice()).await.allowed();
     assert_eq!(stored["status"]["acceptedSpec"]["target"]["resource"], "ponds");
 }
+
+#[tokio::test]
+async fn the_expressions_fit_the_types_they_are_about() {
+    let arena = ready().await;
+    for name in ["govern.fieldkeeper.dev", "policy-status.fieldkeeper.dev"] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{name}");
+        let checked = async || {
+            let policy = arena.send(&Call::get("").at(&path), &alice()).await.body;
+            policy.pointer("/status/typeChecking").cloned()
+        };
+        let checking = eventually("the type check", PATIENCE, checked).await.unwrap();
+        assert_eq!(checking.get("expressionWarnings"), None, "{name}: {checking:#}");
+    }
+}

@@ -17,6 +17,7 @@ mod arena;
 mod bypasses;
 mod compile;
 mod control_plane;
+mod correctness;
 mod crd_rules;
 mod crds;
 mod decisions;

@@ -12,6 +12,7 @@ fn is(resource: &str, object: &str, path: &str, given: &str) -> bool {
         group: group.into(),
         resource: resource.into(),
         version: "v1".into(),
+        any_version: false,
         schema: Arc::new(Schema::deduced()),
         versions: Vec::new(),
         scale: None,

@@ -37,6 +37,9 @@ impl Check<'_, '_, '_> {
         match (self.scope.facts.subresource, &**top) {
             ("", "status") => Some("a stale status in a write of the main resource"),
             ("status", "metadata" | "spec") => Some("a stale object in a write of /status"),
+            ("resize" | "ephemeralcontainers", "metadata" | "status") => {
+                Some("a stale object in a write of a pod's subresource")
+            }
             _ => None,
         }
     }

@@ -122,8 +122,8 @@ async fn b05_whoever_can_mint_a_token_is_the_owner_and_a_pinned_pod_narrows_it()
     let pond = Pond::new("b05").await;
     pond.send(&resize(&pond, "XL"), &minted(None).await).await.allowed();
 
-    let pod = r#", extra: {"authentication.kubernetes.io/pod-name": ctrl-a-0}}"#;
-    let policy = policy(&[(SUBJECT_A, &SUBJECT_A.replace('}', pod))]);
+    let pin = r#", extra: {"authentication.kubernetes.io/pod-name": ctrl-a-0}}"#;
+    let policy = policy(&[(SUBJECT_A, &SUBJECT_A.replace('}', pin))]);
     let kind = arena().await.kind("podpinnedponds", &policy).await;
     let pond = Pond::bare_of(&kind, "b05").await;
     for other in [minted(None).await, minted(Some("intruder")).await, controller("ctrl-a")] {

@@ -326,3 +326,16 @@ fn a_list_has_no_members_that_a_claim_could_name() {
     assert_eq!(judged(json!({"a": 1}), json!([1, 2])), [".spec.free.deep.a"]);
     assert_eq!(judged(json!([1, 2]), json!({"a": 1})), [".spec.free.deep.a"]);
 }
+
+#[test]
+fn paths_hold_in_other_versions_only_where_the_own_one_is_gone_and_nothing_converts() {
+    let mut target = target(&[NODEPOOLS]);
+    let new = with(pool(), "/spec/targetNodes", json!(7));
+    let request = || {
+        let request = Request::update(&pool(), &new).by("mallory");
+        request.of("compute.fieldkeeper.dev", "v1beta1", "nodepools", "NodePool")
+    };
+    assert!(matches!(request().judge(&target).findings[0].reason, Reason::Undecided(_)));
+    target.any_version = true;
+    assert_eq!(refused(&request().judge(&target)), [".spec.targetNodes"]);
+}

@@ -1,6 +1,10 @@
 //! Objects that come and go.
 
+use fieldkeeper::api::FieldPolicy;
+use fieldkeeper::ownership::rule::Target;
+use fieldkeeper::ownership::schema::Schema;
 use fieldkeeper::ownership::verdict::Reason;
+use fieldkeeper::policy::compile::compile;
 use serde_json::{Value, json};
 
 use super::{NODEPOOLS, Request, pool, refused, target, with};
@@ -96,6 +100,75 @@ fn an_owner_reference_counts_as_a_deletion_where_deletion_is_kept_to_some() {
     let made = with(made, "/metadata/ownerReferences", new["metadata"]["ownerReferences"].clone());
     let verdict = Request::create(&made).by("@platform-admins").under("x").judge(&target(&[&named]));
     assert_eq!(verdict.findings, []);
+}
+
+#[test]
+fn an_owner_reference_on_a_new_object_deletes_nothing() {
+    let named = NODEPOOLS.replace("  mode: Enforce\n", "  mode: Enforce\n  deletion: {subjects: []}\n");
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "parent", "uid": "u-9"}]);
+    let new =
+        with(with(created("x"), "/spec/targetNodes", Value::Null), "/metadata/ownerReferences", reference);
+    let verdict = Request::create(&new).by("@platform-admins").under("x").judge(&target(&[&named]));
+    assert_eq!(refused(&verdict), [""; 0]);
+}
+
+/// A policy on a built-in kind that keeps deletion to `admin`.
+fn nobody_deletes(group: &str, resource: &str) -> Target {
+    let policy = format!(
+        "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {{name: p}}\nspec:\n  \
+        target: {{group: '{group}', version: v1, resource: {resource}}}\n  mode: Enforce\n  \
+        deletion: {{subjects: [{{kind: User, name: admin}}]}}\n"
+    );
+    let policy: FieldPolicy = serde_saphyr::from_str(&policy).unwrap();
+    Target {
+        group: group.into(),
+        resource: resource.into(),
+        version: "v1".into(),
+        any_version: false,
+        schema: Schema::deduced().into(),
+        versions: Vec::new(),
+        scale: None,
+        sensitive: false,
+        policies: vec![compile("p", 1, &policy.spec).unwrap().into()],
+    }
+}
+
+#[test]
+fn an_eviction_is_a_deletion_although_its_review_shows_no_pod() {
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web"}});
+    let evict = |who: &str| {
+        let request = Request::create(&eviction).on("eviction").of("", "v1", "pods", "Eviction").by(who);
+        request.judge(&nobody_deletes("", "pods"))
+    };
+    assert_eq!(evict("mallory").findings[0].reason, Reason::Deletion);
+    assert!(evict("mallory").denies());
+    assert_eq!(evict("admin").findings, []);
+}
+
+#[test]
+fn a_shorter_life_after_the_end_of_a_job_is_a_deletion() {
+    let job = |seconds: Value| {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": 1}});
+        if seconds.is_null() { job } else { with(job, "/spec/ttlSecondsAfterFinished", seconds) }
+    };
+    let target = nobody_deletes("batch", "jobs");
+    let judged = |who: &str, old: Value, new: Value| {
+        let request = Request::update(&job(old), &job(new)).of("batch", "v1", "jobs", "Job").by(who);
+        refused(&request.judge(&target))
+    };
+    for (old, new) in [(json!(60), json!(5)), (json!(60), json!(0)), (Value::Null, json!(100_000))] {
+        assert_eq!(
+            judged("mallory", old.clone(), new.clone()),
+            [".spec.ttlSecondsAfterFinished"],
+            "{old} {new}"
+        );
+        assert_eq!(judged("admin", old, new), [""; 0]);
+    }
+    for (old, new) in [(json!(5), json!(60)), (json!(5), Value::Null)] {
+        assert_eq!(judged("mallory", old, new), [""; 0], "a longer life deletes nothing");
+    }
+    let created = Request::create(&job(json!(5))).of("batch", "v1", "jobs", "Job").by("mallory");
+    assert_eq!(refused(&created.judge(&target)), [""; 0]);
 }
 
 #[test]

@@ -369,14 +369,35 @@ fn a_reserved_name_may_not_be_written_into_an_entry_either() {
 }
 
 #[test]
-fn a_hold_on_a_field_that_is_not_there_can_be_lost() {
-    let held = |field: &str| {
-        let entry = entry("tool", "Apply", "", json!({"f:spec": {field: {}}}));
-        with(pool(), "/metadata/managedFields/-", entry)
+fn what_a_subresource_takes_from_the_part_that_it_ignores_is_the_servers_doing() {
+    let target = target(&[NODEPOOLS]);
+    let held = json!({"f:metadata": {"f:finalizers": {"v:\"compute.fieldkeeper.dev/nodepool\"": {}}}});
+    let old = with(pool(), ENTRIES, json!([entry("nodepool-controller-finalizer", "Apply", "", held)]));
+    let new = with(
+        pool(),
+        ENTRIES,
+        json!([entry("curl", "Update", "", json!({"f:metadata": {"f:labels": {"f:team": {}}}}))]),
+    );
+    let judged = |subresource: &str| {
+        refused(&Request::update(&old, &new).on(subresource).by("mallory").under("curl").judge(&target))
     };
-    let lost =
-        |old: &Value| Request::update(old, &pool()).by("mallory").under("tool").judge(&target(&[NODEPOOLS]));
-    assert_eq!(lost(&held("f:drained")).findings, []);
-    assert_eq!(refused(&lost(&held("f:handOff"))), [""; 0], "gitops holds it still");
-    assert_eq!(refused(&lost(&with(held("f:paused"), "/spec/paused", json!(true)))), [".spec.paused"]);
+    assert_eq!(judged(""), [r#".metadata.finalizers[="compute.fieldkeeper.dev/nodepool"]"#]);
+    for subresource in ["status", "resize", "ephemeralcontainers"] {
+        assert_eq!(judged(subresource), [""; 0], "{subresource}");
+    }
+}
+
+#[test]
+fn who_may_create_anything_may_still_not_do_it_under_a_reserved_name() {
+    let held = json!({"f:metadata": {"f:labels": {".": {}, "f:team": {}}}});
+    let new = with(pool(), ENTRIES, json!([entry("autoscaler", "Update", "", held)]));
+    let judge = |creation: &str| {
+        let policy =
+            NODEPOOLS.replace("  mode: Enforce\n", &format!("  mode: Enforce\n  creation: {creation}\n"));
+        Request::create(&new).by("velero").judge(&target(&[&policy]))
+    };
+    let anyone = judge("{policy: Anyone}");
+    assert!(matches!(anyone.findings[0].reason, Reason::ReservedManager(_)), "{anyone:?}");
+    // A restore tool brings entries as they were.
+    assert_eq!(judge("{policy: Owners, except: [{kind: User, name: velero}]}").findings, []);
 }

@@ -47,10 +47,10 @@ async fn f18_a_mutating_webhook_changes_an_owned_field_in_a_strangers_request() 
     pond.send(&call(&listed).manager("listed"), &alice()).await.allowed();
     assert_eq!(pond.read().await["spec"]["shape"], "square");
     // In a creation.
-    let made = Pond::absent(&kind, "made").await;
-    let body = made.body(&with_note(&mode("made"), &sets("/spec/size", "sidecar")));
-    made.send(&Call::create(&kind.resource(), &body), &alice()).await.allowed();
-    assert_eq!(made.read().await["spec"]["size"], "sidecar");
+    let fresh = Pond::absent(&kind, "made").await;
+    let body = fresh.body(&with_note(&mode("made"), &sets("/spec/size", "sidecar")));
+    fresh.send(&Call::create(&kind.resource(), &body), &alice()).await.allowed();
+    assert_eq!(fresh.read().await["spec"]["size"], "sidecar");
     // A field that names its mutators, by what they set.
     pond.patch(&alice(), &with_note(&mode("noted"), &sets("/spec/note", "sidecar"))).await.allowed();
     let other = with_note(&mode("other"), &sets("/spec/note", "other"));

@@ -162,7 +162,7 @@ async fn f08_a_stale_status_in_another_version_costs_its_owner_the_entry_and_nob
     let list = body["metadata"]["managedFields"].as_array_mut().unwrap();
     list.retain(|entry| entry["manager"] != "ctrl-b");
     let taint = ".spec.taints[effect=\"NoSchedule\",key=\"b\"]";
-    let lost = [
+    let stripped = [
         ".data.k",
         ".spec.limits.cpu",
         ".spec.limits.memory",
@@ -170,7 +170,7 @@ async fn f08_a_stale_status_in_another_version_costs_its_owner_the_entry_and_nob
         &format!("{taint}.key"),
         &format!("{taint}.value"),
     ];
-    pond.put(&alice(), &body).await.refused(&lost);
+    pond.put(&alice(), &body).await.refused(&stripped);
 }
 
 #[tokio::test]
