@@ -49,6 +49,8 @@ pub(super) struct Movement<'f> {
     pub(super) gained: PathSet,
     /// An entry that is on both sides has another time.
     pub(super) retimed: bool,
+    /// The stored list has several entries where there can be one.
+    pub(super) doubled: bool,
 }
 
 /// All that a manager holds on one side. Read when first asked for: mostly nobody asks.
@@ -185,16 +187,22 @@ impl<'f> Movement<'f> {
         let (old, new) = changed
             .map_err(|source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source })?;
         let (lost, gained) = (old.difference(&new), new.difference(&old));
-        let another_time = before
-            .iter()
-            .any(|old| after.iter().any(|new| new.api_version == old.api_version && new.time != old.time));
+        let of_version = |new: &ManagedFieldsEntry<'f>| {
+            before.iter().filter(|old| old.api_version == new.api_version).collect::<Vec<_>>()
+        };
+        let another_time = after.iter().any(|new| {
+            let olds = of_version(new);
+            !olds.is_empty() && olds.iter().all(|old| old.time != new.time)
+        });
+        let doubled = before.iter().any(|old| of_version(old).len() > 1);
         // The same paths under another version are the same entry, too.
         let kept = lost.is_empty() && gained.is_empty();
         Ok(Self {
             manager: one.manager.clone(),
             operation: one.operation,
             subresource: one.subresource.clone(),
-            retimed: another_time || (kept && times(before) != times(after)),
+            retimed: another_time || (kept && !doubled && times(before) != times(after)),
+            doubled,
             before: held,
             after: holds,
             lost,

@@ -73,13 +73,16 @@ pub fn violations(policy: &Policy, who: &Who, old: Option<&Value>, new: &Value) 
     refused.map(|leaf| render_path(leaf)).collect()
 }
 
-/// What managers have lost though its value stays: a reason to refuse of its own, and the one that values do not show.
+/// What managers have lost though its value stays, or gained though nothing is there: a reason to refuse of its own,
+/// and the one that values do not show.
 pub fn disowned(policy: &Policy, old: &Value, new: &Value) -> Vec<String> {
     let (before, after) = (leaves(policy, old), leaves(policy, new));
     let (held, kept) = (holdings(old), holdings(new));
     let lost = held.difference(&kept).map(|(_, path)| path);
     let stays = |path: &&Vec<Elem>| before.get(*path).is_some_and(|value| after.get(*path) == Some(value));
-    lost.filter(stays).map(|path| render_path(path)).collect()
+    let gained = kept.difference(&held).map(|(_, path)| path);
+    let nothing = |path: &&Vec<Elem>| !after.keys().any(|leaf| leaf.starts_with(path));
+    lost.filter(stays).chain(gained.filter(nothing)).map(|path| render_path(path)).collect()
 }
 
 /// Every path of every entry, beside the name of its manager.
