@@ -116,12 +116,14 @@ spec:
   - name: ctrl-a
     subjects: [{kind: ServiceAccount, namespace: ponds, name: ctrl-a}]
     fields: [{path: '.metadata.labels["size"]'}]
-  creation: {policy: Owners}
+  creation: {policy: Owners, except: [{kind: User, name: restore}]}
   integrity: {mode: Enforce, coOwnership: Enforce}
 "#;
     arena.enforce(policy, "limitranges").await;
     arena.plane.ensure_namespace("f09").await.unwrap();
-    // As an object that was stored by an older server: only a mutating webhook can still make one.
+    // As an object that was stored by an older server: only a mutating webhook can still make one, and only for those
+    // who may create anything.
+    let restore = Identity::person("restore", &[]);
     mutating("", "limitranges", |request: Value| {
         let create = request["operation"] == "CREATE";
         let entry = |manager: &str, version: &str| {
@@ -148,12 +150,12 @@ spec:
     };
     arena
         .until("the mutating webhook to be asked", async || {
-            let made = arena.send(&probe, &controller("ctrl-a")).await;
+            let made = arena.send(&probe, &restore).await;
             managers(&made.body).contains(&"old-controller".to_owned()).then_some(())
         })
         .await;
     arena.until_refused(&probe, &alice()).await;
-    arena.send(&Call::create("", &limits("old")).at(all), &controller("ctrl-a")).await.allowed();
+    arena.send(&Call::create("", &limits("old")).at(all), &restore).await.allowed();
     let one = format!("{all}/old");
     let patch = |fields: Value| Call::merge_patch("", &fields).at(&one);
     let annotated =
