@@ -131,6 +131,7 @@ mod tests {
     use super::*;
     use crate::cluster::in_force::{judge, with_compiler};
     use crate::cluster::policies::StoredPolicy;
+    use crate::cluster::schemas::Unresolved;
 
     fn policy(name: &str, group: &str, resource: &str, path: &str) -> Arc<StoredPolicy> {
         Arc::new(StoredPolicy {
@@ -183,7 +184,7 @@ mod tests {
     fn the_count_behind_scale_comes_from_the_crd_or_from_the_table() {
         let replicas = |group: &str, resource: &str, path: Option<&str>| {
             let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
-            let mut kind = Kind::without_crd(&resource);
+            let mut kind = Kind::without_crd(&resource, Unresolved::NotLoaded);
             kind.replicas = path.map(str::to_owned);
             scale(&resource, &kind).map(|scale| scale.replicas.to_string())
         };

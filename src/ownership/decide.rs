@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::claimed::ClaimedShapes;
-use super::diff::diff;
+use super::diff::{Difference, difference};
 use super::facts::{Facts, Operation};
 use super::finding::whole;
 use super::integrity;
@@ -148,11 +148,12 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         return Verdict::default();
     }
     let shapes = ClaimedShapes { target, creating: old.is_none() };
-    let changes = match diff(old, Some(new), &target.schema, Some(&shapes)) {
-        Ok(changes) => changes,
+    let found = difference(old, Some(new), &target.schema, Some(&shapes));
+    let Difference { changes, managed_fields } = match found {
+        Ok(found) => found,
         Err(error) => return undecided(&error.to_string()),
     };
-    let tracking = match Tracking::read(old, Some(new)) {
+    let tracking = match Tracking::read(old, managed_fields) {
         Ok(tracking) => tracking,
         Err(error) => return undecided(&error.to_string()),
     };
@@ -163,7 +164,7 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         let judge = Judge::new(policy, facts);
         let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &changes };
         scope.judge_changes(&mut findings, &mut notes);
-        reserved::judge(&scope.judge, facts, &tracking, &mut findings);
+        reserved::judge(&scope, &mut findings);
         integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)

@@ -204,10 +204,12 @@ fn because(finding: &Finding) -> String {
 fn tampered(tampering: Tampering) -> &'static str {
     match tampering {
         Tampering::Stripped => "managedFields: its holder would lose it without a change of its value",
-        Tampering::Forged => "managedFields: somebody else's entry would gain it",
+        Tampering::Forged => "managedFields: an entry would gain it without a write of it",
         Tampering::Poisoned => "managedFields: an entry names a version that this kind does not have",
         Tampering::Wiped => "managedFields would be wiped, and later writes would go untracked",
-        Tampering::Retimed => "managedFields: the time of somebody else's entry would change",
+        Tampering::Retimed => {
+            "managedFields: the time of an entry that the request does not write would change"
+        }
     }
 }
 

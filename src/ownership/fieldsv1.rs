@@ -6,6 +6,8 @@
 //! module never judges what a set means, and never splits or unescapes names: the
 //! text after `f:` is the key itself, whatever is in it.
 
+mod changed;
+
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -16,6 +18,8 @@ use serde_json::value::RawValue;
 
 use super::element::{Element, KeyFields, Scalar};
 use super::set::{MAX_DEPTH, PathSet};
+
+pub use changed::parse_changed;
 
 /// The most path elements that one `FieldsV1` may have.
 ///
@@ -65,17 +69,11 @@ impl Error for FieldsV1Error {}
 /// that are JSON but no scalars: no list of any schema has such items. Nodes deeper
 /// than [`MAX_DEPTH`] are merged into their ancestor at that depth.
 pub fn parse(raw: &str) -> Result<PathSet, FieldsV1Error> {
-    let mut reading = Reading { elements: 0, error: None };
-    let mut deserializer = serde_json::Deserializer::from_str(raw);
-    let read = Node { reading: &mut reading, depth: 0 }.deserialize(&mut deserializer);
-    match (read.and_then(|set| deserializer.end().map(|()| set)), reading.error) {
-        (Ok(set), _) => Ok(set),
-        (Err(_), Some(error)) => Err(error),
-        (Err(error), None) => Err(FieldsV1Error::Syntax(error.to_string())),
-    }
+    Reading::default().node(raw, 0)
 }
 
 /// What is kept while one text is read.
+#[derive(Default)]
 struct Reading {
     elements: usize,
     /// The cause, where it is not the JSON: `serde` passes on only text.
@@ -83,6 +81,22 @@ struct Reading {
 }
 
 impl Reading {
+    /// Reads a node that is so many steps below the root.
+    fn node(&mut self, raw: &str, depth: usize) -> Result<PathSet, FieldsV1Error> {
+        let mut deserializer = serde_json::Deserializer::from_str(raw);
+        let read = Node { reading: self, depth }.deserialize(&mut deserializer);
+        match (read.and_then(|set| deserializer.end().map(|()| set)), self.error.take()) {
+            (Ok(set), _) => Ok(set),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(FieldsV1Error::Syntax(error.to_string())),
+        }
+    }
+
+    fn count(&mut self) -> Result<(), FieldsV1Error> {
+        self.elements += 1;
+        if self.elements > MAX_ELEMENTS { Err(FieldsV1Error::TooManyElements) } else { Ok(()) }
+    }
+
     fn fail<E: de::Error>(&mut self, error: FieldsV1Error) -> E {
         let text = E::custom(&error);
         self.error = Some(error);
@@ -91,10 +105,7 @@ impl Reading {
 
     /// Reads a key; `None` if the element is to be left out.
     fn element<E: de::Error>(&mut self, key: &str) -> Result<Option<Element>, E> {
-        self.elements += 1;
-        if self.elements > MAX_ELEMENTS {
-            return Err(self.fail(FieldsV1Error::TooManyElements));
-        }
+        self.count().map_err(|error| self.fail(error))?;
         parse_element(key).map_err(|reason| {
             let key = key.chars().take(SHOWN).collect();
             self.fail(FieldsV1Error::Element { key, reason })
@@ -209,11 +220,8 @@ fn parse_element(key: &str) -> Result<Option<Element>, &'static str> {
     let content = key.get(2..).unwrap_or_default();
     match letter {
         b'f' => Ok(Some(Element::field(content))),
-        b'k' => Ok(parse_key(json(content, "a list key is a JSON object")?)),
-        b'v' => {
-            let value = json(content, "an item of a set is a JSON value")?;
-            Ok(Scalar::parse(value.get()).map(Element::Value))
-        }
+        b'k' => parse_key(json(content, "a list key is a JSON object")?),
+        b'v' => Ok(parse_scalar(json(content, "an item of a set is a JSON value")?)?.map(Element::Value)),
         b'i' => match content.parse::<i64>() {
             Ok(index) => Ok(u32::try_from(index).ok().map(Element::Index)),
             Err(_) => Err("a list index is a whole number"),
@@ -227,9 +235,22 @@ fn json<'a>(content: &'a str, reason: &'static str) -> Result<&'a RawValue, &'st
     serde_json::from_str(content).map_err(|_| reason)
 }
 
+/// Reads a scalar; `None` if it is a list or a map. What is left is no value at all, for instance
+/// half of a surrogate pair: to leave that out would be to lose an item without a word.
+fn parse_scalar(raw: &RawValue) -> Result<Option<Scalar>, &'static str> {
+    match Scalar::parse(raw.get()) {
+        None if !raw.get().starts_with(['[', '{']) => Err("a scalar has no valid value"),
+        scalar => Ok(scalar),
+    }
+}
+
 /// Reads the object of a list key; `None` if it is something else.
-fn parse_key(raw: &RawValue) -> Option<Element> {
-    serde_json::Deserializer::from_str(raw.get()).deserialize_map(Key).ok().flatten()
+fn parse_key(raw: &RawValue) -> Result<Option<Element>, &'static str> {
+    if !raw.get().starts_with('{') {
+        return Ok(None);
+    }
+    let key = serde_json::Deserializer::from_str(raw.get()).deserialize_map(Key);
+    key.map_err(|_| "a list key has no valid value")
 }
 
 /// The object of a list key. A name that stands there twice is kept twice, as in
@@ -246,12 +267,10 @@ impl<'de> Visitor<'de> for Key {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Element>, A::Error> {
         let mut fields = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
-            let Some(scalar) = Scalar::parse(map.next_value::<&RawValue>()?.get()) else {
-                return Ok(None);
-            };
-            fields.push((Arc::from(name), scalar));
+            let scalar = parse_scalar(map.next_value::<&RawValue>()?).map_err(de::Error::custom)?;
+            fields.push(scalar.map(|scalar| (Arc::from(name), scalar)));
         }
-        Ok(Some(Element::key(fields)))
+        Ok(fields.into_iter().collect::<Option<_>>().map(Element::key))
     }
 }
 

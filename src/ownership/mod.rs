@@ -7,6 +7,7 @@ mod claimed;
 pub mod compare;
 pub mod condition;
 pub mod decide;
+mod defaults;
 pub mod diff;
 pub mod element;
 pub mod entry;

@@ -3,6 +3,7 @@
 //! Input: the typed difference, the requester, one policy. Output: findings, and
 //! notes on what is tolerated. Each changed leaf is judged once.
 
+use super::defaults;
 use super::diff::{Change, ChangeKind, NodeKind};
 use super::element::Element;
 use super::facts::{Facts, Operation};
@@ -165,7 +166,14 @@ impl<'p, 'f> Scope<'p, 'f> {
                 if self.creating() || metadata {
                     return None;
                 }
-                Some(draft(self.unlisted_mode()?, Reason::Unlisted, Vec::new(), None, false))
+                let mode = self.unlisted_mode()?;
+                let origin = mutation::origin(self, change, &[], active);
+                if origin == Origin::Mutator {
+                    notes.push(format!("{}: changed by a mutating webhook or policy", change.path));
+                    return None;
+                }
+                let draft = draft(mode, Reason::Unlisted, Vec::new(), None, false);
+                Some(Draft { untracked: origin == Origin::Untracked, ..draft })
             }
         }
     }
@@ -191,13 +199,16 @@ impl<'p, 'f> Scope<'p, 'f> {
         self.policy.deletion.as_ref().is_none_or(|deleters| self.judge.is(deleters))
     }
 
-    /// A value that the schema's default put there was set by nobody.
+    /// A value that a default of the schema, or one in the API server's code, put there was set by nobody.
     fn set_by_nobody(&self, change: &Change<'_>) -> bool {
-        change.kind == ChangeKind::Added
-            && change.new.is_some_and(|value| {
-                // A default that cannot be read is no excuse: the value counts as set.
-                self.target.schema.is_default(change.path.elements(), value).unwrap_or(false)
-            })
+        let (ChangeKind::Added, Some(value)) = (change.kind, change.new) else { return false };
+        let path = change.path.elements();
+        // A default that cannot be read is no excuse: the value counts as set.
+        self.target.schema.is_default(path, value).unwrap_or(false)
+            || self
+                .facts
+                .object
+                .is_some_and(|object| defaults::is_default(self.target, object.into(), path, value))
     }
 
     /// Whether a condition reads a leaf that this write changes, and each such leaf is changed legally.

@@ -129,7 +129,7 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
     errors
 }
 
-fn claim(
+pub(super) fn claim(
     owner: usize,
     owner_mode: Mode,
     field: &api::FieldClaim,

@@ -4,4 +4,5 @@
 
 pub mod compile;
 pub mod error;
+pub mod lint;
 pub mod when;

@@ -77,7 +77,7 @@ pub struct Release {
 
 impl Release {
     /// `go.mod`, or the release that `FIELDKEEPER_KUBERNETES` names by its first two numbers.
-    fn chosen() -> Result<Self> {
+    pub fn chosen() -> Result<Self> {
         let main = Self::read("go.mod")?;
         let wanted = std::env::var("FIELDKEEPER_KUBERNETES").unwrap_or_default();
         let wanted = wanted.trim_start_matches('v');
@@ -124,14 +124,14 @@ impl Release {
 }
 
 /// FNV-1a: a key for a cache must be the same tomorrow, which the standard hasher does not promise.
-struct Fnv(u64);
+pub struct Fnv(pub u64);
 
 impl Fnv {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         // The length first, so that the borders between the parts count.
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -139,7 +139,7 @@ impl Fnv {
     }
 }
 
-fn cache_dir() -> Result<PathBuf> {
+pub fn cache_dir() -> Result<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME")
         .or_else(|| set("HOME").map(|home| home.join(".cache")))

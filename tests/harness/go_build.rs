@@ -1,4 +1,4 @@
-//! Builds the control plane with Go and tells how far it is.
+//! Builds programs of the control plane's module with Go and tells how far it is.
 //!
 //! Input: a release. Output: one program in the file that the caller names.
 //! Must not: be silent for longer than ten seconds; a first build takes many minutes.
@@ -28,30 +28,34 @@ pub fn link_flags(version: &str) -> String {
 
 /// Builds into `output`. Nothing but `output` and Go's own caches is written.
 pub fn build(release: &Release, output: &Path) -> Result<()> {
-    check_go(release)?;
     let version = &release.version;
-    let packages = count_packages(release);
-    say(&format!(
-        "building the Kubernetes {version} control plane from Go modules, once; the first time this takes about 11 minutes on 2 cores"
-    ));
+    let what = format!("the Kubernetes {version} control plane");
+    build_package(release, ".", &what, "11 minutes", output)
+}
+
+/// Builds one package of the module; `time` is what it takes when nothing is there yet.
+pub fn build_package(release: &Release, package: &str, what: &str, time: &str, output: &Path) -> Result<()> {
+    check_go(release)?;
+    let packages = count_packages(release, package);
+    say(&format!("building {what} from Go modules, once; the first time this takes about {time} on 2 cores"));
     let start = Instant::now();
     // On the lifeline, so that an interrupted test does not leave a compiler behind.
     let lifeline = Lifeline::new()?;
     let mut build = lifeline.command(Path::new("go"), ["build", &mod_flag(release)])?;
     in_sources(&mut build);
     let mut build = build
-        .args(["-v", "-trimpath", "-buildvcs=false", "-ldflags", &link_flags(version)])
+        .args(["-v", "-trimpath", "-buildvcs=false", "-ldflags", &link_flags(&release.version)])
         .arg("-o")
         .arg(output)
-        .arg(".")
+        .arg(package)
         .env("GOTMPDIR", lifeline.dir())
         .stderr(Stdio::piped())
         .spawn()?;
     let seen = build.stderr.take().map(|stderr| watch(stderr, start, packages));
-    finish(build, seen.unwrap_or_default(), start, version)
+    finish(build, seen.unwrap_or_default(), start, what)
 }
 
-fn finish(mut build: Child, seen: Vec<String>, start: Instant, version: &str) -> Result<()> {
+fn finish(mut build: Child, seen: Vec<String>, start: Instant, what: &str) -> Result<()> {
     let status = build.wait()?;
     if !status.success() {
         // Go prints the packages that it compiles and the errors to the same place; a package has no space.
@@ -59,7 +63,7 @@ fn finish(mut build: Child, seen: Vec<String>, start: Instant, version: &str) ->
         let from = errors.len().saturating_sub(40);
         bail!("go build ended with {status}\n{}", errors.get(from..).unwrap_or_default().join("\n"));
     }
-    say(&format!("Kubernetes {version} is built ({})", elapsed(start)));
+    say(&format!("{what} is built ({})", elapsed(start)));
     Ok(())
 }
 
@@ -110,9 +114,9 @@ fn in_sources(go: &mut Command) {
 }
 
 /// A progress figure only: when Go cannot tell, the build goes on without it.
-fn count_packages(release: &Release) -> Option<usize> {
+fn count_packages(release: &Release, package: &str) -> Option<usize> {
     let output = go(release, "list")
-        .args(["-deps", "."])
+        .args(["-deps", package])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .output()

@@ -72,6 +72,8 @@ impl ControlPlane {
         let registration =
             std::fs::read_to_string(repository("webhooks/validating-webhook-configuration.yaml"))?;
         let registration = registration.replace("port: 443", &format!("port: {}", endpoint.port));
+        let govern = std::fs::read_to_string(repository("webhooks/govern-policies.yaml"))?;
+        let registration = format!("{registration}---\n{govern}");
         let args = ["apply", "--server-side", "--field-manager=installer", "-f", "-"];
         self.run_kubectl(&self.admin_kubeconfig(), &args, &registration).await?.ok()?;
         inject_ca(&self.admin().await?, endpoint).await

@@ -1,166 +1,157 @@
-//! A copy of the arena's kind under a name of its own, for tests that need another policy, another CRD or both.
+//! A kind of a test's own: the arena's CRD and policy under another plural, changed where the test needs it.
 
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::{Arena, Call, PATIENCE, Reply, alice, arena};
-use crate::harness::{ControlPlane, Identity, eventually};
+use super::{Arena, Call, PATIENCE, Pond, admin, alice, arena};
+use crate::harness::eventually;
 
-/// Who may do everything, as RBAC has it.
-pub fn root() -> Identity {
-    Identity::admin()
+const POLICY: &str = include_str!("../../data/arena-policy.yaml");
+
+/// A kind in the arena's group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub plural: String,
+    namespace: Option<String>,
 }
 
-/// A kind for one test: its CRD, its policy of the same name, and that the policy is judged by.
-pub struct Kind {
-    pub arena: &'static Arena,
-    pub plural: String,
-    type_name: String,
+/// The policy of the arena with other text in some places.
+///
+/// Each place must be there, or a test would run under another policy than it says.
+#[track_caller]
+pub fn policy(changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(POLICY.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "the arena's policy does not say {from:?}");
+        text.replace(from, to)
+    })
+}
+
+/// Defines a kind and puts it under the arena's policy as `policy` leaves it.
+pub async fn kind(plural: &str, policy: impl FnOnce(String) -> String) -> Kind {
+    let kind = Kind::cluster_wide(plural);
+    kind.define(|_| {}).await;
+    kind.enforce(policy).await;
+    kind
 }
 
 impl Kind {
-    /// Plural `<name>ponds` under `spec` of a FieldPolicy, to which the target is added.
-    pub async fn new(name: &str, spec: Value) -> Self {
-        Self::with_crd(name, spec, |_| {}).await
+    /// That of `tests/data/arena-crd.yaml` itself.
+    pub fn ponds() -> Self {
+        Self::cluster_wide("ponds")
     }
 
-    /// The same, with a change to the copied CRD.
-    pub async fn with_crd(name: &str, spec: Value, change: impl FnOnce(&mut Value)) -> Self {
-        let arena = arena().await;
-        let this = Self { arena, plural: format!("{name}ponds"), type_name: format!("Pond{name}") };
-        let mut crd = this.crd();
-        change(&mut crd);
-        arena.plane.apply(&crd.to_string()).await.unwrap();
-        let call = |version: &str| Call::get(&this.plural).version(version);
-        let served: Vec<String> = crd["spec"]["versions"].as_array().unwrap().iter().map(name_of).collect();
-        for version in &served {
-            let listed = async || (arena.send(&call(version), &root()).await.code == 200).then_some(());
-            eventually(&format!("{} in {version}", this.plural), PATIENCE, listed).await.unwrap();
-        }
-        // Nobody may set the probe's field: as soon as that is refused, the policy is judged by.
-        if crd["spec"]["scope"] == "Cluster" {
-            this.create(&root(), "probe", &json!({})).await.allowed();
-            this.enforce(spec).await;
-        } else {
-            this.register(spec).await;
-        }
-        this
+    pub fn cluster_wide(plural: &str) -> Self {
+        Self { plural: plural.to_owned(), namespace: None }
     }
 
-    /// The arena's CRD under another name.
-    fn crd(&self) -> Value {
-        let text = include_str!("../../data/arena-crd.yaml").replace("ponds", &self.plural);
-        let mut crd: Value = serde_saphyr::from_str(&text).unwrap();
-        let names =
-            json!({"kind": self.type_name, "plural": self.plural, "singular": self.type_name.to_lowercase()});
-        crd["spec"]["names"] = names;
-        crd
+    /// Its objects are in this namespace.
+    pub fn in_namespace(plural: &str, namespace: &str) -> Self {
+        Self { plural: plural.to_owned(), namespace: Some(namespace.to_owned()) }
     }
 
-    /// Puts another spec in place of the policy's and waits until writes are judged by it.
-    pub async fn enforce(&self, spec: Value) {
-        self.register(spec).await;
-        let probe = Call::merge_patch(&self.at("probe"), &json!({"data": {"probe": "x"}})).dry_run();
-        self.arena.until_refused(&probe, &alice()).await;
+    pub fn plural(&self) -> &str {
+        &self.plural
     }
 
-    /// Writes the policy and waits until it is registered.
-    pub async fn register(&self, mut spec: Value) {
-        if spec.get("target").is_none() {
-            spec["target"] = json!({"group": "arena.example.com", "version": "v1", "resource": self.plural});
-        }
-        let probe = json!({"name": "probe", "mode": "Enforce", "fields": [{"path": ".data.probe"}]});
-        let owners = spec.as_object_mut().unwrap().entry("owners").or_insert_with(|| json!([]));
-        owners.as_array_mut().unwrap().push(probe);
-        apply_policy(self.arena.plane, &self.plural, &spec).await;
+    /// As paths have it: with the namespace.
+    pub fn resource(&self) -> String {
+        self.namespace.as_ref().map_or_else(
+            || self.plural.clone(),
+            |namespace| format!("namespaces/{namespace}/{}", self.plural),
+        )
     }
 
-    /// What the API server and fieldkeeper have for this kind.
-    pub fn at(&self, rest: &str) -> String {
-        format!("{}/{rest}", self.plural)
+    /// `Pond` for `ponds`.
+    pub fn kind(&self) -> String {
+        let (first, rest) = self.plural.trim_end_matches('s').split_at(1);
+        first.to_uppercase() + rest
     }
 
-    /// An object of this kind with these fields.
-    pub fn object(&self, name: &str, fields: &Value) -> Value {
+    /// An object of this kind with this `spec`.
+    pub fn object(&self, name: &str, spec: &Value) -> Value {
         let mut object =
-            json!({"apiVersion": "arena.example.com/v1", "kind": self.type_name, "metadata": {}});
-        super::pond::merge(&mut object, fields);
-        object["metadata"]["name"] = json!(name);
+            json!({"apiVersion": "arena.example.com/v1", "kind": self.kind(), "metadata": {"name": name}});
+        if spec.as_object().is_some_and(|spec| !spec.is_empty()) {
+            object["spec"] = spec.clone();
+        }
         object
     }
 
-    pub async fn create(&self, who: &Identity, name: &str, fields: &Value) -> Reply {
-        self.send(&Call::create(&self.plural, &self.object(name, fields)), who).await
+    /// The CRD, as `change` leaves it.
+    pub fn crd(&self, change: impl FnOnce(&mut Value)) -> Value {
+        let mut crd: Value = serde_saphyr::from_str(include_str!("../../data/arena-crd.yaml")).unwrap();
+        let singular = self.kind().to_lowercase();
+        crd["metadata"]["name"] = json!(format!("{}.arena.example.com", self.plural));
+        crd["spec"]["names"] = json!({"kind": self.kind(), "plural": self.plural, "singular": singular});
+        if self.namespace.is_some() {
+            crd["spec"]["scope"] = json!("Namespaced");
+        }
+        change(&mut crd);
+        crd
     }
 
-    pub async fn patch(&self, who: &Identity, name: &str, fields: &Value) -> Reply {
-        self.send(&Call::merge_patch(&self.at(name), fields), who).await
+    /// Writes the CRD, for the first time or again, and waits until it is served.
+    pub async fn define(&self, change: impl FnOnce(&mut Value)) {
+        let arena = arena().await;
+        arena.plane.apply(&self.crd(change).to_string()).await.unwrap();
+        if let Some(namespace) = &self.namespace {
+            arena.plane.ensure_namespace(namespace).await.unwrap();
+        }
+        let list = Call::get(&self.resource());
+        let served = async || (arena.send(&list, &admin()).await.code == 200).then_some(());
+        eventually(&format!("{} to be served", self.plural), PATIENCE, served).await.unwrap();
     }
 
-    pub async fn read(&self, name: &str) -> Value {
-        self.send(&Call::get(&self.at(name)), &root()).await.allowed()
+    /// Writes the arena's policy for this kind, as `change` leaves it, and waits until it is in force:
+    /// strangers must not create an object with a size.
+    pub async fn enforce(&self, change: impl FnOnce(String) -> String) {
+        let arena = arena().await;
+        let policy = POLICY
+            .replace("  name: ponds\n", &format!("  name: {}\n", self.plural))
+            .replace("resource: ponds}", &format!("resource: {}}}", self.plural));
+        arena.enforce(&change(policy), &self.plural).await;
+        let probe = Pond::absent(self, "probe").await.body(&json!({"spec": {"size": "S"}}));
+        arena.until_refused(&Call::create(&self.resource(), &probe).dry_run(), &alice()).await;
     }
 
-    pub async fn send(&self, call: &Call, who: &Identity) -> Reply {
-        self.arena.send(call, who).await
-    }
-
-    /// A JSON patch of the CRD.
-    pub async fn patch_crd(&self, patch: &Value) {
-        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
-        let call = Call::json_patch("", patch).at(&format!("{crds}{}.arena.example.com", self.plural));
-        self.send(&call, &root()).await.allowed();
-    }
-
-    /// Takes CRD and policy away: what converts the kind ends with the test.
-    pub async fn remove(self) {
-        let policy = format!("/apis/fieldkeeper.dev/v1alpha1/fieldpolicies/{}", self.plural);
-        self.send(&Call::delete("").at(&policy), &root()).await.allowed();
-        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let crd = format!("{crds}/{}.arena.example.com", self.plural);
-        self.send(&Call::delete("").at(&crd), &root()).await.allowed();
-        let gone = async || (self.send(&Call::get("").at(&crd), &root()).await.code == 404).then_some(());
-        eventually("the CRD to be gone", PATIENCE, gone).await.unwrap();
-    }
-
-    /// Waits until a condition of the policy has this status and reason, and returns its message.
-    pub async fn condition(&self, kind: &str, status: &str, reason: &str) -> String {
-        condition(self.arena.plane, &self.plural, kind, status, reason).await
+    /// Takes the kind away, with its policy and its objects.
+    pub async fn remove(&self) {
+        let Arena { plane, .. } = arena().await;
+        let crd = format!("{}.arena.example.com", self.plural);
+        plane.kubectl(&["delete", "fieldpolicy", &self.plural]).await.unwrap().ok().unwrap();
+        plane.kubectl(&["delete", "crd", &crd, "--wait=false"]).await.unwrap().ok().unwrap();
     }
 }
 
-fn name_of(version: &Value) -> String {
-    version["name"].as_str().unwrap().to_owned()
-}
+impl Arena {
+    /// A fresh kind of this plural name under this policy, which is written for `ponds` and renamed here. It must
+    /// have something against a stranger who creates an object with a size: that shows when it is in force.
+    pub async fn kind(&self, plural: &str, policy: &str) -> Kind {
+        let kind = Kind::cluster_wide(plural);
+        kind.define(|_| {}).await;
+        let policy = policy
+            .replace("\n  name: ponds\n", &format!("\n  name: {plural}\n"))
+            .replace("resource: ponds}", &format!("resource: {plural}}}"));
+        self.enforce(&policy, plural).await;
+        let probe = kind.object("probe", &json!({"size": "S"}));
+        let (call, alice) = (Call::create(plural, &probe).dry_run(), alice());
+        let noticed = async || {
+            let reply = self.send(&call, &alice).await;
+            let warned = reply.warnings.iter().any(|warning| warning.contains("FieldPolicy"));
+            (reply.is_refused() || warned).then_some(())
+        };
+        eventually(&format!("the policy on {plural} to be in force"), PATIENCE, noticed).await.unwrap();
+        kind
+    }
 
-fn policies(client: Client) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("fieldkeeper.dev", "v1alpha1", "FieldPolicy");
-    Api::all_with(client, &ApiResource::from_gvk(&kind))
-}
+    /// The minor version of the API server: `37` of 1.37.
+    pub async fn minor(&self) -> u32 {
+        let version = self.send(&Call::get("").at("/version"), &admin()).await.allowed();
+        version["minor"].as_str().unwrap().trim_end_matches('+').parse().unwrap()
+    }
 
-/// Writes a policy and waits until it is registered.
-pub async fn apply_policy(plane: &ControlPlane, name: &str, spec: &Value) {
-    let policy = json!({"apiVersion": "fieldkeeper.dev/v1alpha1", "kind": "FieldPolicy",
-        "metadata": {"name": name}, "spec": spec});
-    plane.apply(&policy.to_string()).await.unwrap();
-    condition(plane, name, "Accepted", "True", "Accepted").await;
-    condition(plane, name, "Registered", "True", "Registered").await;
-}
-
-/// Waits until a condition of a policy has this status and reason for its present generation.
-pub async fn condition(plane: &ControlPlane, name: &str, kind: &str, status: &str, reason: &str) -> String {
-    let api = policies(plane.admin().await.unwrap());
-    let ask = async || {
-        let object = api.get(name).await.ok()?;
-        let conditions = object.data.pointer("/status/conditions")?.as_array()?;
-        let found = conditions.iter().find(|condition| {
-            condition["type"] == kind
-                && condition["status"] == status
-                && condition["reason"] == reason
-                && condition["observedGeneration"] == json!(object.metadata.generation)
-        });
-        Some(found?["message"].as_str().unwrap_or_default().to_owned())
-    };
-    eventually(&format!("{name}: {kind}={status} ({reason})"), PATIENCE, ask).await.unwrap()
+    /// What the object that `ask` reads is in the end, when `ready` says so.
+    pub async fn until<T>(&self, what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+        // The garbage collector looks for new kinds every 30 seconds.
+        eventually(what, 4 * PATIENCE, || ask()).await.unwrap()
+    }
 }

@@ -205,6 +205,20 @@ fn several_owners_of_one_path_share_it_in_the_strictest_of_their_modes() {
 }
 
 #[test]
+fn a_path_is_closed_to_its_owners_as_strictly_as_whoever_closes_it_says() {
+    let policy = policy(
+        "  owners:\n  - name: a\n    subjects: [{kind: User, name: ann}]\n    fields: [{path: .spec.minNodes}]\n  \
+         - name: nobody\n    mode: Warn\n    fields: [{path: .spec.minNodes}]\n",
+    );
+    let target = target(&[&policy]);
+    let new = with(pool(), "/spec/minNodes", json!(0));
+    let judged = |who: &str| Request::update(&pool(), &new).by(who).judge(&target);
+    assert_eq!(paths(&judged("ann"), Mode::Warn), [".spec.minNodes"]);
+    assert_eq!(refused(&judged("ann")), [""; 0]);
+    assert_eq!(refused(&judged("mallory")), [".spec.minNodes"]);
+}
+
+#[test]
 fn a_second_policy_never_widens_access() {
     let second =
         NODEPOOLS.replace("name: nodepools\n", "name: second\n").replace("platform-admins", "strangers");

@@ -32,6 +32,7 @@ fn whoever_creates_an_object_sets_only_the_fields_it_owns() {
         .judge(&target);
     assert_eq!(refused(&verdict), [".spec.targetNodes"]);
     let without = with(created("kubectl-create"), "/spec/targetNodes", Value::Null);
+    let without = with(without, "/metadata/managedFields/0/fieldsV1/f:spec/f:targetNodes", Value::Null);
     let verdict = Request::create(&without).by("@platform-admins").under("kubectl-create").judge(&target);
     assert_eq!(refused(&verdict), [""; 0]);
 }
@@ -93,6 +94,12 @@ fn an_owner_reference_counts_as_a_deletion_where_deletion_is_kept_to_some() {
     let verdict = Request::update(&pool(), &new).by("mallory").judge(&target(&[&named]));
     assert!(verdict.findings.iter().any(|finding| finding.reason == Reason::Deletion), "{verdict:?}");
     assert_eq!(Request::update(&pool(), &new).by("mallory").judge(&target(&[NODEPOOLS])).findings, []);
+    // What is created with a reference, as controllers create what is theirs, was not there to be deleted.
+    let made = with(created("x"), "/spec/targetNodes", Value::Null);
+    let made = with(made, "/metadata/managedFields/0/fieldsV1/f:spec/f:targetNodes", Value::Null);
+    let made = with(made, "/metadata/ownerReferences", new["metadata"]["ownerReferences"].clone());
+    let verdict = Request::create(&made).by("@platform-admins").under("x").judge(&target(&[&named]));
+    assert_eq!(verdict.findings, []);
 }
 
 #[test]
@@ -177,4 +184,25 @@ fn the_garbage_collector_takes_its_own_finalizer_and_nothing_else() {
     let theirs = with(old.clone(), "/metadata/finalizers/0", Value::Null);
     assert!(Request::update(&old, &theirs).by(collector).judge(&target).denies());
     assert!(Request::update(&old, &pool()).by("mallory").judge(&target).denies());
+}
+
+#[test]
+fn the_garbage_collector_drops_a_reference_or_lifts_its_block_and_changes_nothing_else_in_it() {
+    let policy = NODEPOOLS.replace(
+        "fields:\n    - path: .status\n",
+        "fields:\n    - path: .metadata.ownerReferences\n    - path: .status\n",
+    );
+    let target = target(&[&policy]);
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-9",
+        "blockOwnerDeletion": true}]);
+    let old = with(pool(), "/metadata/ownerReferences", reference);
+    let collected =
+        |new: &Value| Request::update(&old, new).by("kube-system/generic-garbage-collector").judge(&target);
+    let member = |name: &str| format!("/metadata/ownerReferences/0/{name}");
+    assert_eq!(collected(&pool()).findings, []);
+    assert_eq!(collected(&with(old.clone(), &member("blockOwnerDeletion"), json!(false))).findings, []);
+    for (name, value) in [("name", json!("other")), ("controller", json!(true))] {
+        let verdict = collected(&with(old.clone(), &member(name), value));
+        assert_eq!(refused(&verdict), [".metadata.ownerReferences[uid=\"u-9\"]"], "{name}");
+    }
 }

@@ -6,6 +6,7 @@ mod creation_and_deletion;
 mod explanation;
 mod integrity;
 mod mutators;
+mod properties;
 mod scale;
 
 use fieldkeeper::api::{FieldPolicy, crds};
