@@ -63,7 +63,7 @@ pub struct Kind {
     pub versions: Vec<Arc<str>>,
     /// The served ones, without the group; empty when not known.
     pub served: Vec<String>,
-    /// Whether versions are converted by a webhook, so that paths of one need not hold in another.
+    /// Whether versions are converted by code, so that paths of one need not hold in another.
     pub converts: bool,
     /// Its subresources, where known: `status`, `scale`.
     pub subresources: Option<Vec<&'static str>>,
@@ -117,6 +117,8 @@ impl Kind {
             // Entries of versions that are not served any more are dropped by whoever writes next.
             versions: served.iter().map(|version| format!("{group}{slash}{version}").into()).collect(),
             served,
+            // By the server's own code, and names do change: autoscaling/v1 and v2.
+            converts: true,
             unresolved,
             ..Self::without_crd(resource, Unresolved::NotLoaded)
         }

@@ -71,23 +71,32 @@ async fn b64_the_largest_objects_that_the_api_server_takes_are_judged() {
         pond
     };
     let create = |body: &Value| Call::create("ponds", body);
+    // A busy machine may take longer than the API server waits; then it refuses, and one asks again.
+    let send = async |call: Call, who: &Identity| {
+        let answer = async || {
+            let reply = arena.send(&call, who).await;
+            (!reply.message().contains("failed calling webhook")).then_some(reply)
+        };
+        eventually("the webhook to be in time", 2 * PATIENCE, answer).await.unwrap()
+    };
     // More than can be stored: the review comes first. The API server itself takes 3 MiB.
     let largest = 3 * 1024 * 1024 - 1024;
-    let reply = arena.send(&create(&big(largest, json!({"size": "XL"}))), &alice()).await;
+    let reply = send(create(&big(largest, json!({"size": "XL"}))), &alice()).await;
     reply.refused(&[".spec.size"]);
-    let reply = arena.send(&create(&big(largest, json!({}))), &alice()).await;
-    assert!(reply.code >= 400 && !reply.is_refused(), "etcd takes no more than 1.5 MiB: {}", reply.code);
-    assert!(reply.message().contains("large"), "{}", reply.message());
+    let reply = send(create(&big(largest, json!({}))), &alice()).await;
+    // It is reviewed, does not fit into etcd, and comes again without managedFields, which would make room.
+    assert_eq!(reply.reasons(), [super::TAMPERED], "{} {}", reply.code, reply.body);
+    reply.refused(&[super::WHOLE]);
 
     // As much as can be stored, and twice that in the review of an update. Quotes swell to two bytes each.
     let stored = with(big(0, json!({})), "/spec/free/pad", json!("\"".repeat(700 * 1024)));
-    arena.send(&create(&stored), &alice()).await.allowed();
+    send(create(&stored), &alice()).await.allowed();
     let patch = |fields: Value| Call::merge_patch("ponds/b64", &fields);
-    arena.send(&patch(json!({"spec": {"mode": "wild"}})), &alice()).await.allowed();
-    arena.send(&patch(json!({"spec": {"size": "XL"}})), &alice()).await.refused(&[".spec.size"]);
+    send(patch(json!({"spec": {"mode": "wild"}})), &alice()).await.allowed();
+    send(patch(json!({"spec": {"size": "XL"}})), &alice()).await.refused(&[".spec.size"]);
     let other = json!({"spec": {"free": {"pad": "x".repeat(1_300_000)}, "size": "XL"}});
-    arena.send(&patch(other), &alice()).await.refused(&[".spec.size"]);
-    arena.send(&patch(json!({"spec": {"size": "XL"}})), &controller("ctrl-a")).await.allowed();
+    send(patch(other), &alice()).await.refused(&[".spec.size"]);
+    send(patch(json!({"spec": {"size": "XL"}})), &controller("ctrl-a")).await.allowed();
 }
 
 /// The registration as it is shipped.
