@@ -99,12 +99,8 @@ fn time(work: &dyn Fn(), repeats: u32) -> i64 {
 fn edge(targets: Vec<Arc<Target>>) -> Arc<Edge> {
     let snapshots = Snapshots::default();
     snapshots.store(Snapshot { policies: PolicySet::new(targets) });
-    let hooks = Hooks {
-        parents: Arc::new(NoParents),
-        policy_review: Arc::new(|_| Ok(Vec::new())),
-        notices: None,
-        namespaces: fieldkeeper::cluster::namespaces::Namespaces::default(),
-    };
+    let hooks =
+        Hooks { parents: Arc::new(NoParents), policy_review: Arc::new(|_| Ok(Vec::new())), notices: None, namespaces: fieldkeeper::cluster::namespaces::Namespaces::default() };
     Arc::new(Edge::new(snapshots, hooks, WebhookMetrics::register(&mut registry())))
 }
 
