@@ -150,7 +150,8 @@ impl Check<'_, '_, '_> {
             }
             return true;
         }
-        if tracking.was_empty() {
+        // Where the last tracked field is gone, so is the list: the changes say all there is to say.
+        if tracking.was_empty() || !has_anything_to_track(self.new) {
             return true;
         }
         if tracking.gone.iter().any(|entry| !self.readable(&entry.api_version)) {
@@ -348,7 +349,7 @@ impl Check<'_, '_, '_> {
     }
 }
 
-/// Whether a new object has a field that the server tracks.
+/// Whether an object has a field that the server tracks.
 fn has_anything_to_track(object: Raw<'_>) -> bool {
     let tracked = ["labels", "annotations", "finalizers", "ownerReferences", "generateName"];
     let members = object.members().unwrap_or_default();

@@ -13,6 +13,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod anykind;
 mod arena;
 mod bypasses;
 mod compile;

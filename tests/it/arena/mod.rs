@@ -232,6 +232,12 @@ impl Call {
         self
     }
 
+    /// Another way to patch.
+    pub fn content(mut self, content_type: &'static str) -> Self {
+        self.content_type = content_type;
+        self
+    }
+
     /// A body as it is written, not as a JSON library would.
     pub fn text(mut self, body: &str) -> Self {
         body.clone_into(&mut self.body);

@@ -193,6 +193,22 @@ fn a_list_wiped_because_of_a_removed_version_is_not_the_requesters_doing() {
     assert!(Request::update(&old, &new).by("mallory").judge(&target(&[NODEPOOLS])).denies());
 }
 
+#[test]
+fn a_list_that_goes_with_the_last_field_is_not_wiped() {
+    let metadata = |entries: Value| json!({"name": "general", "uid": "u-1", "managedFields": entries});
+    let holder = entry("autoscaler", "Apply", "", target_nodes());
+    let old = json!({"metadata": metadata(json!([holder])), "spec": {"targetNodes": 5}});
+    let new = json!({"metadata": metadata(json!([]))});
+    let verdict = by("mallory", &old, &new);
+    assert_eq!((tampering(&verdict), refused(&verdict)), (vec![], vec![".spec.targetNodes".to_owned()]));
+    let kept = json!({"metadata": metadata(json!([])), "spec": {"targetNodes": 5}});
+    assert_eq!(tampering(&by("mallory", &old, &kept)), [Tampering::Wiped]);
+}
+
+fn by(who: &str, old: &Value, new: &Value) -> Verdict {
+    Request::update(old, new).by(who).under(who).judge(&target(&[NODEPOOLS]))
+}
+
 /// A pool in which the autoscaler's hold came about by an update under the name `writer`.
 fn updated_pool() -> Value {
     with(pool(), "/metadata/managedFields/1", entry("writer", "Update", "", target_nodes()))
