@@ -162,6 +162,15 @@ impl DiffError {
     }
 }
 
+/// What differs between two objects.
+#[derive(Debug, Default)]
+pub(super) struct Difference<'a> {
+    /// The changed paths.
+    pub(super) changes: Vec<Change<'a>>,
+    /// `metadata.managedFields` of both, if their texts differ. They are found on the way.
+    pub(super) managed_fields: (Option<Raw<'a>>, Option<Raw<'a>>),
+}
+
 /// The changes from `old` to `new`.
 ///
 /// Without `old` everything was added (CREATE), without `new` everything was removed
@@ -172,6 +181,16 @@ pub fn diff<'a>(
     schema: &Schema,
     refine: Option<&dyn Refine>,
 ) -> Result<Vec<Change<'a>>, DiffError> {
+    difference(old, new, schema, refine).map(|difference| difference.changes)
+}
+
+/// As [`diff`], with what else was found.
+pub(super) fn difference<'a>(
+    old: Option<Raw<'a>>,
+    new: Option<Raw<'a>>,
+    schema: &Schema,
+    refine: Option<&dyn Refine>,
+) -> Result<Difference<'a>, DiffError> {
     for side in [old, new].into_iter().flatten() {
         if side.kind() != Kind::Object {
             return Err(DiffError::NotAnObject(side.kind()));
@@ -179,7 +198,7 @@ pub fn diff<'a>(
     }
     let same = matches!((old, new), (Some(old), Some(new)) if old.text() == new.text());
     if same {
-        return Ok(Vec::new());
+        return Ok(Difference::default());
     }
     walk::Walker::new(refine).run((old, new), schema.root())
 }

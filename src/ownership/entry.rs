@@ -9,10 +9,8 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
-use super::fieldsv1::{self, FieldsV1Error, Text};
+use super::fieldsv1::{self, FieldsV1Error};
+use super::raw::{Kind, Raw, RawError};
 use super::set::PathSet;
 
 /// The most entries that one list may have.
@@ -61,12 +59,39 @@ pub struct ManagedFieldsEntry<'a> {
     /// When the entry last changed, as text.
     pub time: Option<Cow<'a, str>>,
     /// The set of paths, not yet read; `None` if there is none of a known type.
-    pub fields: Option<&'a RawValue>,
+    pub fields: Option<Raw<'a>>,
     /// The whole entry as it stands in the object.
     pub raw: &'a str,
 }
 
-impl ManagedFieldsEntry<'_> {
+impl<'a> ManagedFieldsEntry<'a> {
+    /// Reads what stands around the set.
+    pub(super) fn read(entry: Raw<'a>) -> Result<Self, RawError> {
+        let [manager, operation, api_version, subresource, time, fields_type, fields] = entry.named([
+            "manager",
+            "operation",
+            "apiVersion",
+            "subresource",
+            "time",
+            "fieldsType",
+            "fieldsV1",
+        ])?;
+        let known = text(fields_type)?.is_some_and(|fields_type| fields_type == FIELDS_TYPE);
+        Ok(Self {
+            manager: text(manager)?.unwrap_or_default(),
+            operation: match text(operation)?.as_deref() {
+                Some("Apply") => Operation::Apply,
+                Some("Update") => Operation::Update,
+                _ => Operation::Other,
+            },
+            api_version: text(api_version)?.unwrap_or_default(),
+            subresource: text(subresource)?.unwrap_or_default(),
+            time: text(time)?,
+            fields: fields.filter(|fields| known && fields.kind() != Kind::Null),
+            raw: entry.text(),
+        })
+    }
+
     /// What tells entries apart across versions: manager, operation, subresource.
     ///
     /// On the API server the version belongs to the identity of an update too:
@@ -84,37 +109,31 @@ impl ManagedFieldsEntry<'_> {
 
     /// Reads the set of paths. Each call reads it anew.
     pub fn set(&self) -> Result<PathSet, FieldsV1Error> {
-        self.fields.map_or(Err(FieldsV1Error::Missing), |fields| fieldsv1::parse(fields.get()))
+        self.fields.map_or(Err(FieldsV1Error::Missing), |fields| fieldsv1::parse(fields.text()))
     }
 }
 
 /// Why a `managedFields` could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryError {
-    /// Not a list; the text says what was found.
-    List(String),
+    /// Not a list.
+    List(RawError),
     /// A member of the list is no entry.
     Entry {
         /// Its place in the list, from 0.
         index: usize,
-        /// What was found.
-        text: String,
+        /// What is wrong with it.
+        source: RawError,
     },
     /// More than [`MAX_ENTRIES`] entries.
     TooMany,
 }
 
-impl EntryError {
-    fn at(index: usize, error: &serde_json::Error) -> Self {
-        Self::Entry { index, text: error.to_string() }
-    }
-}
-
 impl fmt::Display for EntryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::List(text) => write!(f, "managedFields is not valid: {text}"),
-            Self::Entry { index, text } => write!(f, "managedFields[{index}] is not valid: {text}"),
+            Self::List(source) => write!(f, "managedFields is not valid: {source}"),
+            Self::Entry { index, source } => write!(f, "managedFields[{index}] is not valid: {source}"),
             Self::TooMany => write!(f, "managedFields has more than {MAX_ENTRIES} entries"),
         }
     }
@@ -124,96 +143,28 @@ impl Error for EntryError {}
 
 /// Reads a `managedFields` list without reading the sets in it. `null` is the
 /// empty list, as on the API server.
-pub fn parse_entries(managed_fields: &str) -> Result<Vec<ManagedFieldsEntry<'_>>, EntryError> {
-    let mut deserializer = serde_json::Deserializer::from_str(managed_fields);
-    let entries = deserializer.deserialize_any(List).map_err(|error| EntryError::List(error.to_string()))?;
-    if entries.len() > MAX_ENTRIES {
-        return Err(EntryError::TooMany);
-    }
-    let entries = entries.into_iter().enumerate();
-    entries.map(|(index, raw)| parse_entry(raw).map_err(|error| EntryError::at(index, &error))).collect()
+pub fn parse_entries(managed_fields: Raw<'_>) -> Result<Vec<ManagedFieldsEntry<'_>>, EntryError> {
+    let entries = raw_entries(managed_fields)?.into_iter().enumerate();
+    entries.map(|(index, entry)| parse_entry(index, entry)).collect()
 }
 
-fn parse_entry(raw: &RawValue) -> serde_json::Result<ManagedFieldsEntry<'_>> {
-    serde_json::Deserializer::from_str(raw.get()).deserialize_map(Entry { raw: raw.get() })
+/// The entries of a list, not read.
+pub(super) fn raw_entries(managed_fields: Raw<'_>) -> Result<Vec<Raw<'_>>, EntryError> {
+    if managed_fields.kind() == Kind::Null {
+        return Ok(Vec::new());
+    }
+    let entries = managed_fields.items().map_err(EntryError::List)?;
+    if entries.len() > MAX_ENTRIES { Err(EntryError::TooMany) } else { Ok(entries) }
 }
 
-/// The list. Stops after one entry too many.
-struct List;
-
-impl<'de> Visitor<'de> for List {
-    type Value = Vec<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of entries")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-        Ok(Vec::new())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = list.next_element()? {
-            if entries.len() <= MAX_ENTRIES {
-                entries.push(entry);
-            }
-        }
-        Ok(entries)
-    }
-}
-
-/// One entry that is about to be read.
-struct Entry<'a> {
-    raw: &'a str,
-}
-
-impl<'de> Visitor<'de> for Entry<'de> {
-    type Value = ManagedFieldsEntry<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an entry of managedFields")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entry = ManagedFieldsEntry {
-            manager: Cow::Borrowed(""),
-            operation: Operation::Other,
-            api_version: Cow::Borrowed(""),
-            subresource: Cow::Borrowed(""),
-            time: None,
-            fields: None,
-            raw: self.raw,
-        };
-        let mut known = false;
-        while let Some(Text(key)) = map.next_key()? {
-            match &*key {
-                "manager" => entry.manager = text(&mut map)?.unwrap_or_default(),
-                "operation" => {
-                    entry.operation = match text(&mut map)?.as_deref() {
-                        Some("Apply") => Operation::Apply,
-                        Some("Update") => Operation::Update,
-                        _ => Operation::Other,
-                    }
-                }
-                "apiVersion" => entry.api_version = text(&mut map)?.unwrap_or_default(),
-                "subresource" => entry.subresource = text(&mut map)?.unwrap_or_default(),
-                "time" => entry.time = text(&mut map)?,
-                "fieldsType" => known = text(&mut map)?.as_deref() == Some(FIELDS_TYPE),
-                "fieldsV1" => entry.fields = map.next_value()?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        if !known {
-            entry.fields = None;
-        }
-        Ok(entry)
-    }
+/// Reads the entry that stands at `index`.
+pub(super) fn parse_entry(index: usize, entry: Raw<'_>) -> Result<ManagedFieldsEntry<'_>, EntryError> {
+    ManagedFieldsEntry::read(entry).map_err(|source| EntryError::Entry { index, source })
 }
 
 /// A string that may be `null`.
-fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Cow<'de, str>>, A::Error> {
-    Ok(map.next_value::<Option<Text<'de>>>()?.map(|Text(text)| text))
+fn text(value: Option<Raw<'_>>) -> Result<Option<Cow<'_, str>>, RawError> {
+    value.filter(|value| value.kind() != Kind::Null).map(Raw::string).transpose()
 }
 
 #[cfg(test)]

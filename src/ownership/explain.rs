@@ -79,6 +79,7 @@ pub fn explain(facts: &Facts<'_>, verdict: &Verdict) -> Answer {
 
 fn denial(facts: &Facts<'_>, refused: &[&Finding]) -> String {
     let act = match facts.operation {
+        Operation::Create if facts.subresource == "eviction" => "evict",
         Operation::Create => "set",
         Operation::Delete => "delete",
         Operation::Update | Operation::Connect => "change",
@@ -154,7 +155,11 @@ fn requester(facts: &Facts<'_>) -> String {
 }
 
 fn object(facts: &Facts<'_>) -> String {
-    let kind = if facts.subresource == "scale" { "the scale of" } else { facts.kind };
+    let kind = match facts.subresource {
+        "scale" => "the scale of",
+        "eviction" => "Pod",
+        _ => facts.kind,
+    };
     match (facts.namespace, facts.name) {
         (_, "") => format!("{kind} of {}", facts.resource),
         ("", name) if facts.subresource == "scale" => format!("{kind} {}/{name}", facts.resource),
@@ -199,10 +204,12 @@ fn because(finding: &Finding) -> String {
 fn tampered(tampering: Tampering) -> &'static str {
     match tampering {
         Tampering::Stripped => "managedFields: its holder would lose it without a change of its value",
-        Tampering::Forged => "managedFields: somebody else's entry would gain it",
+        Tampering::Forged => "managedFields: an entry would gain it without a write of it",
         Tampering::Poisoned => "managedFields: an entry names a version that this kind does not have",
         Tampering::Wiped => "managedFields would be wiped, and later writes would go untracked",
-        Tampering::Retimed => "managedFields: the time of somebody else's entry would change",
+        Tampering::Retimed => {
+            "managedFields: the time of an entry that the request does not write would change"
+        }
     }
 }
 

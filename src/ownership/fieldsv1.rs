@@ -6,6 +6,8 @@
 //! module never judges what a set means, and never splits or unescapes names: the
 //! text after `f:` is the key itself, whatever is in it.
 
+mod changed;
+
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -16,6 +18,8 @@ use serde_json::value::RawValue;
 
 use super::element::{Element, KeyFields, Scalar};
 use super::set::{MAX_DEPTH, PathSet};
+
+pub use changed::parse_changed;
 
 /// The most path elements that one `FieldsV1` may have.
 ///
@@ -65,17 +69,11 @@ impl Error for FieldsV1Error {}
 /// that are JSON but no scalars: no list of any schema has such items. Nodes deeper
 /// than [`MAX_DEPTH`] are merged into their ancestor at that depth.
 pub fn parse(raw: &str) -> Result<PathSet, FieldsV1Error> {
-    let mut reading = Reading { elements: 0, error: None };
-    let mut deserializer = serde_json::Deserializer::from_str(raw);
-    let read = Node { reading: &mut reading, depth: 0 }.deserialize(&mut deserializer);
-    match (read.and_then(|set| deserializer.end().map(|()| set)), reading.error) {
-        (Ok(set), _) => Ok(set),
-        (Err(_), Some(error)) => Err(error),
-        (Err(error), None) => Err(FieldsV1Error::Syntax(error.to_string())),
-    }
+    Reading::default().node(raw, 0)
 }
 
 /// What is kept while one text is read.
+#[derive(Default)]
 struct Reading {
     elements: usize,
     /// The cause, where it is not the JSON: `serde` passes on only text.
@@ -83,6 +81,22 @@ struct Reading {
 }
 
 impl Reading {
+    /// Reads a node that is so many steps below the root.
+    fn node(&mut self, raw: &str, depth: usize) -> Result<PathSet, FieldsV1Error> {
+        let mut deserializer = serde_json::Deserializer::from_str(raw);
+        let read = Node { reading: self, depth }.deserialize(&mut deserializer);
+        match (read.and_then(|set| deserializer.end().map(|()| set)), self.error.take()) {
+            (Ok(set), _) => Ok(set),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(FieldsV1Error::Syntax(error.to_string())),
+        }
+    }
+
+    fn count(&mut self) -> Result<(), FieldsV1Error> {
+        self.elements += 1;
+        if self.elements > MAX_ELEMENTS { Err(FieldsV1Error::TooManyElements) } else { Ok(()) }
+    }
+
     fn fail<E: de::Error>(&mut self, error: FieldsV1Error) -> E {
         let text = E::custom(&error);
         self.error = Some(error);
@@ -91,10 +105,7 @@ impl Reading {
 
     /// Reads a key; `None` if the element is to be left out.
     fn element<E: de::Error>(&mut self, key: &str) -> Result<Option<Element>, E> {
-        self.elements += 1;
-        if self.elements > MAX_ELEMENTS {
-            return Err(self.fail(FieldsV1Error::TooManyElements));
-        }
+        self.count().map_err(|error| self.fail(error))?;
         parse_element(key).map_err(|reason| {
             let key = key.chars().take(SHOWN).collect();
             self.fail(FieldsV1Error::Element { key, reason })

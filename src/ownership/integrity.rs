@@ -9,16 +9,19 @@
 //! Values are not judged here: a changed value is the business of `decide`,
 //! whatever the entries say.
 
-use super::diff::Change;
+mod hold;
+mod server;
+
+use super::diff::{Change, NodeKind};
 use super::element::Element;
 use super::entry::Operation;
 use super::facts::Facts;
+use super::fieldsv1::FieldsV1Error;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
 use super::path::Path;
-use super::raw::{Kind, Raw};
+use super::raw::Raw;
 use super::rule::Mode;
-use super::schema::{ListShape, MapNode, Step};
 use super::scope::Scope;
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
@@ -36,7 +39,8 @@ struct Check<'s, 'p, 'f> {
 /// The paths whose value a request changes, for [`judge`].
 pub(super) fn changed_paths(changes: &[Change<'_>]) -> PathSet {
     let mut paths = PathSet::default();
-    for change in changes {
+    // That a container came or went says nothing of what else is claimed to be in it.
+    for change in changes.iter().filter(|change| change.leaf || change.node != NodeKind::Container) {
         let path = change.path.elements();
         paths.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
     }
@@ -60,45 +64,58 @@ pub(super) fn judge<'f>(
     if check.wiped(findings, notes) {
         return;
     }
-    if check.is_client_side_apply_upgrade() {
-        notes.push("managedFields: client-side apply was upgraded to server-side apply".to_owned());
-        return;
-    }
-    for movement in &scope.tracking.movements {
-        if is_mine(scope.facts, movement, &scope.tracking.movements, changed) {
-            check.co_ownership(movement, findings);
-        } else {
-            check.stripped(movement, findings, notes);
-            check.forged(movement, findings);
-            check.retimed(movement, findings);
-        }
+    if let Err(error) = check.movements(findings, notes) {
+        let why = format!("an entry of managedFields cannot be read: {error}");
+        findings.push(whole(scope.policy, scope.policy.strictest(), Reason::Undecided(why)));
     }
 }
 
 /// Whether a movement is that of the manager which the request writes under.
 ///
 /// Without the option the name came from the User-Agent, which a review does not show: then it
-/// is the one Update entry of this subresource that moved, or the one that gained what changed.
-fn is_mine(facts: &Facts<'_>, movement: &Movement, all: &[Movement], changed: &PathSet) -> bool {
+/// is the one Update entry of this subresource that moved and holds what changed. An entry that
+/// moved without holding any of it was not moved by the server on behalf of this request.
+fn is_mine(
+    facts: &Facts<'_>,
+    movement: &Movement<'_>,
+    all: &[Movement<'_>],
+    changed: &PathSet,
+) -> Result<bool, FieldsV1Error> {
     if movement.subresource != facts.subresource {
-        return false;
+        return Ok(false);
     }
     if let Some(name) = facts.field_manager {
-        return movement.manager == name;
+        return Ok(movement.manager == name);
     }
-    let candidate = |other: &Movement| {
-        other.operation == Operation::Update
+    let candidate = |other: &Movement<'_>| {
+        let moved = other.operation == Operation::Update
             && other.subresource == facts.subresource
-            && (other.retimed || !other.gained.is_empty())
+            && (other.retimed || !other.gained.is_empty());
+        Ok::<_, FieldsV1Error>(moved && holds_change(other, changed)?)
     };
-    let gained_change = |other: &Movement| other.gained.iter().any(|path| explains(changed, path.elements()));
-    if !candidate(movement) {
-        return false;
+    let gained_change =
+        |other: &Movement<'_>| other.gained.iter().any(|path| explains(changed, path.elements()));
+    if !candidate(movement)? {
+        return Ok(false);
     }
-    match all.iter().filter(|other| candidate(other)).count() {
-        1 => true,
-        _ => gained_change(movement) && all.iter().filter(|o| candidate(o) && gained_change(o)).count() == 1,
+    let (mut candidates, mut gaining) = (0, 0);
+    for other in all {
+        if candidate(other)? {
+            candidates += 1;
+            gaining += usize::from(gained_change(other));
+        }
     }
+    Ok(candidates == 1 || (gained_change(movement) && gaining == 1))
+}
+
+/// Whether an entry holds, after the write, a value that the write changed.
+fn holds_change(movement: &Movement<'_>, changed: &PathSet) -> Result<bool, FieldsV1Error> {
+    // What it gained is read already, and mostly settles it.
+    if movement.gained.intersects(changed) {
+        return Ok(true);
+    }
+    let after = movement.after.set()?;
+    Ok(after.intersects(changed) || after.iter().any(|path| changed.covers_ancestor(path.elements())))
 }
 
 /// Whether the value at a path, above it in an atomic node, or below it changed.
@@ -109,11 +126,7 @@ fn explains(changed: &PathSet, path: &[Element]) -> bool {
 impl Check<'_, '_, '_> {
     /// An entry that came with the request and names a version that the kind does not have.
     fn unreadable(&self, findings: &mut Vec<Finding>) {
-        let tracking = self.scope.tracking;
-        let known = |entry: &&super::entry::ManagedFieldsEntry<'_>| {
-            tracking.before.iter().any(|old| old.raw == entry.raw) || self.readable(&entry.api_version)
-        };
-        if tracking.after.iter().any(|entry| !known(&entry)) {
+        if self.scope.tracking.come.iter().any(|entry| !self.readable(&entry.api_version)) {
             self.report(findings, None, Tampering::Poisoned);
         }
     }
@@ -127,122 +140,161 @@ impl Check<'_, '_, '_> {
     /// The list is gone. Tells whether there is anything left to compare.
     fn wiped(&self, findings: &mut Vec<Finding>, notes: &mut Vec<String>) -> bool {
         let tracking = self.scope.tracking;
-        if !tracking.after.is_empty() {
+        if !tracking.is_empty() {
             return false;
         }
         if self.scope.creating() {
-            // A plain creation is always tracked; untracked, every later plain write is untracked too.
-            let claimed =
-                self.changed.iter().any(|path| !matches!(self.judge(path.elements()), Judgement::Uncovered));
-            if claimed {
+            // A creation with anything to track is tracked; untracked, every later plain write is too.
+            if has_anything_to_track(self.new) {
                 self.report(findings, None, Tampering::Wiped);
             }
             return true;
         }
-        if tracking.before.is_empty() {
+        if tracking.was_empty() {
             return true;
         }
-        if tracking.before.iter().any(|entry| !self.readable(&entry.api_version)) {
+        if tracking.gone.iter().any(|entry| !self.readable(&entry.api_version)) {
             notes.push(
                 "managedFields: wiped by the API server, since an entry names a removed version".to_owned(),
             );
             return true;
         }
-        let guarded =
-            |movement: &Movement| movement.lost.iter().any(|path| self.of_others(path.elements()).is_some());
+        let guarded = |movement: &Movement<'_>| {
+            movement.lost.iter().any(|path| self.of_others(path.elements()).is_some())
+        };
         if tracking.movements.iter().any(guarded) {
             self.report(findings, None, Tampering::Wiped);
         }
         true
     }
 
-    fn stripped(&self, movement: &Movement, findings: &mut Vec<Finding>, notes: &mut Vec<String>) {
+    /// Judges each movement. An error is an entry whose paths cannot be read.
+    fn movements(&self, findings: &mut Vec<Finding>, notes: &mut Vec<String>) -> Result<(), FieldsV1Error> {
+        if self.is_client_side_apply_upgrade()? {
+            notes.push("managedFields: client-side apply was upgraded to server-side apply".to_owned());
+            return Ok(());
+        }
+        let movements = &self.scope.tracking.movements;
+        for movement in movements {
+            let mine = is_mine(self.scope.facts, movement, movements, self.changed)?;
+            if mine {
+                self.co_ownership(movement, findings)?;
+            } else {
+                self.forged(movement, findings)?;
+            }
+            self.stripped(movement, mine, findings, notes)?;
+            self.retimed(movement, mine, findings)?;
+        }
+        Ok(())
+    }
+
+    fn stripped(
+        &self,
+        movement: &Movement<'_>,
+        mine: bool,
+        findings: &mut Vec<Finding>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), FieldsV1Error> {
         for path in &movement.lost.leaves() {
             let elements = path.elements();
             if explains(self.changed, elements)
-                || self.held_from_above(&movement.after, elements)
+                || self.held_from_above(movement.after.set()?, elements)
                 || self.is_granular_container(elements)
             {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
+            if mine && self.let_go(movement, elements) {
+                continue;
+            }
             if let Some(why) = self.server_dropped(movement, elements) {
                 notes.push(format!("managedFields: {} lost {path}: {why}", movement.manager));
                 continue;
             }
             self.report(findings, Some((path, owners)), Tampering::Stripped);
         }
+        Ok(())
     }
 
-    /// What the API server itself takes from other entries without a change of value.
-    fn server_dropped(&self, movement: &Movement, path: &[Element]) -> Option<&'static str> {
-        let ancient = self.scope.tracking.movements.iter().any(|other| {
-            other.manager == ANCIENT_CHANGES
-                && other.operation == Operation::Update
-                && other.gained.contains(path)
-        });
-        if ancient && movement.operation == Operation::Update {
-            return Some("merged into ancient-changes");
-        }
-        let Some(Element::Field(top)) = path.first() else { return None };
-        match (self.scope.facts.subresource, &**top) {
-            ("", "status") => Some("a stale status in a write of the main resource"),
-            ("status", "metadata" | "spec") => Some("a stale object in a write of /status"),
-            _ => None,
-        }
-    }
-
-    fn forged(&self, movement: &Movement, findings: &mut Vec<Finding>) {
+    fn forged(&self, movement: &Movement<'_>, findings: &mut Vec<Finding>) -> Result<(), FieldsV1Error> {
         let by_server = (movement.manager == BEFORE_FIRST_APPLY
-            && self.scope.tracking.before.is_empty()
+            && self.scope.tracking.was_empty()
             && !self.scope.creating())
-            || movement.manager == ANCIENT_CHANGES;
+            || (movement.manager == ANCIENT_CHANGES && self.has_too_many_updaters());
         if by_server && movement.operation == Operation::Update {
-            return;
+            return Ok(());
         }
         for path in &movement.gained.leaves() {
             let elements = path.elements();
             // A schema that became atomic moves the holders of children to the node itself.
-            if movement.before.has_below(elements) || self.is_granular_container(elements) {
+            if movement.before.set()?.has_below(elements) || self.is_granular_container(elements) {
                 continue;
             }
             if let Some(owners) = self.of_others(elements) {
                 self.report(findings, Some((path, owners)), Tampering::Forged);
             }
         }
+        Ok(())
     }
 
-    fn retimed(&self, movement: &Movement, findings: &mut Vec<Finding>) {
-        if !movement.retimed {
-            return;
+    /// The server moves the time of the entry that it writes, and of no other but that into which it
+    /// merges the oldest ones.
+    fn retimed(
+        &self,
+        movement: &Movement<'_>,
+        mine: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FieldsV1Error> {
+        let by_server = match movement.operation {
+            _ if !movement.retimed => true,
+            Operation::Apply => mine,
+            _ if mine => holds_change(movement, self.changed)?,
+            _ => movement.manager == ANCIENT_CHANGES && self.merges_oldest()?,
+        };
+        if by_server {
+            return Ok(());
         }
-        for path in &movement.after.leaves() {
+        for path in &movement.after.set()?.leaves() {
             if let Some(owners) = self.of_others(path.elements()) {
                 self.report(findings, Some((path, owners)), Tampering::Retimed);
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// Fields that the request's own manager would hold beside their owner.
-    fn co_ownership(&self, movement: &Movement, findings: &mut Vec<Finding>) {
+    fn co_ownership(
+        &self,
+        movement: &Movement<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FieldsV1Error> {
         let mode = self.scope.policy.integrity.co_ownership;
         for path in &movement.gained {
             let elements = path.elements();
-            if explains(self.changed, elements) || self.held_from_above(&movement.before, elements) {
+            if explains(self.changed, elements) || self.held_from_above(movement.before.set()?, elements) {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
-            if self.is_structure(movement, elements) {
+            // What was held below a node that has become atomic is now held as the node.
+            let rolled_up =
+                movement.before.set()?.has_below(elements) && !movement.after.set()?.has_below(elements);
+            if rolled_up || self.is_structure(movement, elements)? {
+                continue;
+            }
+            // What is not there cannot be applied: such a hold was written into the entry.
+            if matches!(value::at(self.new, elements, self.scope.target.schema.root()), Ok(None)) {
+                self.report(findings, Some((path.clone(), owners)), Tampering::Forged);
                 continue;
             }
             self.push(findings, mode, Some((path.clone(), owners)), Reason::CoOwnership);
         }
+        Ok(())
     }
 
     /// Containers, list keys and item membership are held by everybody who holds something inside.
-    fn is_structure(&self, movement: &Movement, path: &[Element]) -> bool {
-        match path {
+    fn is_structure(&self, movement: &Movement<'_>, path: &[Element]) -> Result<bool, FieldsV1Error> {
+        Ok(match path {
             [item @ .., Element::Field(name)] if is_key_field(item, name) => true,
             // An item counts unless the manager gains something inside it that it may write:
             // alone, the membership would pin the item.
@@ -253,65 +305,8 @@ impl Check<'_, '_, '_> {
                     && !matches!(inside, [item @ .., Element::Field(name)] if is_key_field(item, name))
                     && self.of_others(inside).is_none()
             }),
-            _ => movement.after.has_below(path) || self.is_granular_container(path),
-        }
-    }
-
-    /// A map or list of which everybody holds a part: held by itself it means nothing.
-    fn is_granular_container(&self, path: &[Element]) -> bool {
-        let schema = &self.scope.target.schema;
-        let value = value::at(self.new, path, schema.root()).ok().flatten();
-        value.is_some_and(|value| {
-            let kind = value.kind();
-            matches!(kind, Kind::Object | Kind::Array)
-                && !value.is_empty_container()
-                && !self.is_atomic(path, kind)
+            _ => movement.after.set()?.has_below(path) || self.is_granular_container(path),
         })
-    }
-
-    /// Whether the server takes a list or a map at this path as one value.
-    fn is_atomic(&self, path: &[Element], kind: Kind) -> bool {
-        let found = self.scope.target.schema.lookup(path.iter().map(Step::Element));
-        let atomic = match kind {
-            Kind::Array => found.node.list().is_none_or(|list| *list.shape() == ListShape::Atomic),
-            _ => found.node.map().is_none_or(MapNode::is_atomic),
-        };
-        found.problem.is_none() && (found.atomic_at.is_some() || atomic)
-    }
-
-    /// Whether a set holds the path through an atomic node above it. A container above it that is
-    /// merely granular gives no hold on what is inside.
-    fn held_from_above(&self, set: &PathSet, path: &[Element]) -> bool {
-        let held = |(length, next): (usize, &Element)| {
-            let kind = if matches!(next, Element::Field(_)) { Kind::Object } else { Kind::Array };
-            let above = path.get(..length).unwrap_or_default();
-            set.contains(above) && self.is_atomic(above, kind)
-        };
-        set.covers_ancestor(path) && path.iter().enumerate().skip(1).any(held)
-    }
-
-    /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:
-    /// old entries vanish into one Apply entry, no value changes.
-    fn is_client_side_apply_upgrade(&self) -> bool {
-        let movements = &self.scope.tracking.movements;
-        let mut gaining = movements.iter().filter(|movement| !movement.gained.is_empty());
-        let (Some(into), None) = (gaining.next(), gaining.next()) else { return false };
-        let losing = || movements.iter().filter(|movement| !movement.lost.is_empty());
-        into.operation == Operation::Apply
-            && self.changed.is_empty()
-            && losing().next().is_some()
-            && losing().all(|movement| {
-                movement.operation == Operation::Update
-                    && movement.after.is_empty()
-                    && (movement.manager.starts_with("kubectl")
-                        || movement.manager == BEFORE_FIRST_APPLY
-                        || movement.manager == into.manager
-                        || movement.before.contains(&last_applied()))
-            })
-            && !self.scope.policy.owners.iter().any(|owner| {
-                owner.managers.iter().any(|manager| *manager.name == *into.manager)
-                    && !self.scope.judge.is(&owner.subjects)
-            })
     }
 
     fn judge(&self, path: &[Element]) -> Judgement<'_> {
@@ -352,10 +347,17 @@ impl Check<'_, '_, '_> {
     }
 }
 
-fn is_key_field(item: &[Element], name: &str) -> bool {
-    matches!(item.last(), Some(Element::Key(fields)) if fields.iter().any(|(key, _)| **key == *name))
+/// Whether a new object has a field that the server tracks.
+fn has_anything_to_track(object: Raw<'_>) -> bool {
+    let tracked = ["labels", "annotations", "finalizers", "ownerReferences", "generateName"];
+    let members = object.members().unwrap_or_default();
+    members.iter().any(|(name, value)| match &**name {
+        "apiVersion" | "kind" => false,
+        "metadata" => tracked.iter().any(|name| matches!(value.get(name), Ok(Some(_)))),
+        _ => true,
+    })
 }
 
-fn last_applied() -> [Element; 3] {
-    ["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"].map(Element::field)
+fn is_key_field(item: &[Element], name: &str) -> bool {
+    matches!(item.last(), Some(Element::Key(fields)) if fields.iter().any(|(key, _)| **key == *name))
 }

@@ -6,10 +6,11 @@
 //! mutator. Where tracking stood still nothing is proven.
 
 use super::condition::Objects;
-use super::diff::{Change, ChangeKind};
+use super::diff::{Change, ChangeKind, NodeKind};
 use super::element::Element;
 use super::entry::{ManagedFieldsEntry, Operation};
 use super::judge::Activities;
+use super::raw::Kind;
 use super::rule::{Claim, Target};
 use super::scope::Scope;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY};
@@ -36,6 +37,7 @@ pub(super) fn origin(
     if change.new.is_none() {
         return Origin::Request;
     }
+    let releases = releases_own_finalizer(scope, active);
     let mut named = claims.iter().flat_map(|claim| &claim.mutators).peekable();
     if named.peek().is_some() {
         let objects = Objects { old_object: scope.facts.old_object, object: scope.facts.object };
@@ -44,15 +46,16 @@ pub(super) fn origin(
             return Origin::Mutator;
         }
         // A denial would leave the object stuck: its own finalizer's owner cannot help what a mutator does.
-        return match prove(scope, change) {
-            Origin::Mutator if releases_own_finalizer(scope, active) => Origin::Mutator,
+        return match prove(scope, change, releases) {
+            Origin::Mutator if releases => Origin::Mutator,
             _ => Origin::Request,
         };
     }
-    prove(scope, change)
+    prove(scope, change, releases)
 }
 
-fn prove(scope: &Scope<'_, '_>, change: &Change<'_>) -> Origin {
+/// `releases`: the request takes away a finalizer of the requester's, which leaves no gain.
+fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
     let tracking = scope.tracking;
     if tracking.movements.is_empty() {
         return Origin::Untracked;
@@ -63,20 +66,32 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>) -> Origin {
         Some(name) => manager == name,
         None => operation == Operation::Update && subresource == facts.subresource,
     };
+    let finalizers = [Element::field("metadata"), Element::field("finalizers")];
+    // A list that is gone as a whole tells of no tracking.
+    let dropped = releases && !tracking.is_empty();
     let live = tracking.movements.iter().any(|moved| {
-        written_under(&moved.manager, moved.operation, &moved.subresource)
-            && (moved.retimed || !moved.gained.is_empty())
+        (dropped && moved.lost.has_below(&finalizers))
+            || (written_under(&moved.manager, moved.operation, &moved.subresource)
+                && (moved.retimed || !moved.gained.is_empty()))
     });
-    let mut candidates = tracking
-        .after
-        .iter()
-        .filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
+    let Ok(entries) = tracking.after() else { return Origin::Request };
+    let mut candidates =
+        entries.iter().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
     let path = change.path.elements();
+    // A list of items that is applied empty is in no entry.
+    let leaves_no_trace =
+        change.node == NodeKind::Leaf && change.new.is_some_and(|value| value.kind() == Kind::Array);
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
-        is_reviewed_version(scope.target, &entry.api_version)
+        !(leaves_no_trace && entry.operation == Operation::Apply)
+            && is_reviewed_version(scope.target, &entry.api_version)
             && entry.set().is_ok_and(|set| !holds(&set, path))
     };
-    if live && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
+    // What the request let go of and is still there took its default: that is the request's doing.
+    let let_go = tracking.movements.iter().any(|moved| {
+        written_under(&moved.manager, moved.operation, &moved.subresource)
+            && (moved.lost.contains(path) || moved.lost.has_below(path))
+    });
+    if live && !let_go && candidates.all(innocent) { Origin::Mutator } else { Origin::Request }
 }
 
 /// Whether a set holds the path, or anything that it could be part of or contain.
@@ -88,7 +103,8 @@ fn holds(set: &super::set::PathSet, path: &[Element]) -> bool {
     swallowed || set.contains(path) || set.has_below(path)
 }
 
-fn is_reviewed_version(target: &Target, api_version: &str) -> bool {
+/// Whether an entry is written in the version that is reviewed.
+pub(super) fn is_reviewed_version(target: &Target, api_version: &str) -> bool {
     match api_version.rsplit_once('/') {
         Some((group, version)) => *group == *target.group && *version == *target.version,
         None => target.group.is_empty() && *api_version == *target.version,

@@ -10,6 +10,7 @@
 //! of the two counts, and an enforcement point must not pick one. This module must
 //! not build trees or compare values (`value` does).
 
+mod compared;
 mod scan;
 mod tree;
 
@@ -19,6 +20,7 @@ use std::fmt;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+pub(super) use compared::{Compared, compare};
 pub(super) use tree::{Node, Tree};
 
 /// Why a text cannot be read as the JSON that was asked for.
@@ -161,6 +163,28 @@ impl<'a> Raw<'a> {
         Ok(found)
     }
 
+    /// The values of some members of an object, in the order of `names`.
+    pub fn named<const N: usize>(self, names: [&str; N]) -> Result<[Option<Self>; N], RawError> {
+        let mut found = [None; N];
+        each_member(
+            self,
+            |at| self.value_at(at),
+            |quoted, value| {
+                let name = decode(quoted)?;
+                let place = names.iter().zip(&mut found).find(|(wanted, _)| **wanted == name);
+                match place {
+                    Some((_, Some(_))) => Err(RawError::DuplicateName(name.into_owned())),
+                    Some((_, place)) => {
+                        *place = Some(value);
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            },
+        )?;
+        Ok(found)
+    }
+
     /// The items of an array, in order.
     pub fn items(self) -> Result<Vec<Raw<'a>>, RawError> {
         list_items(self, |at| self.value_at(at))
@@ -176,6 +200,19 @@ impl<'a> Raw<'a> {
     fn value_at(self, at: usize) -> Result<(Raw<'a>, usize), RawError> {
         let end = scan::value_end(self.0.as_bytes(), at).ok_or(RawError::Syntax)?;
         Ok((self.slice(at, end)?, end))
+    }
+
+    /// The quoted name of the member that begins at byte `at`, and where its value begins.
+    fn name_at(self, at: usize) -> Result<(&'a str, usize), RawError> {
+        let (name, end) = self.value_at(at)?;
+        name.expect(Kind::String)?;
+        let bytes = self.0.as_bytes();
+        let colon = scan::space_end(bytes, end);
+        if bytes.get(colon) == Some(&b':') {
+            Ok((name.0, scan::space_end(bytes, colon + 1)))
+        } else {
+            Err(RawError::Syntax)
+        }
     }
 
     fn slice(self, from: usize, to: usize) -> Result<Raw<'a>, RawError> {
@@ -225,14 +262,9 @@ fn each_member<'a, V>(
         return Ok(());
     }
     loop {
-        let (name, end) = object.value_at(at)?;
-        name.expect(Kind::String)?;
-        let colon = scan::space_end(bytes, end);
-        if bytes.get(colon) != Some(&b':') {
-            return Err(RawError::Syntax);
-        }
-        let (value, end) = value_at(scan::space_end(bytes, colon + 1))?;
-        visit(name.0, value)?;
+        let (name, start) = object.name_at(at)?;
+        let (value, end) = value_at(start)?;
+        visit(name, value)?;
         let Some(next) = next_entry(bytes, end, b'}')? else { return Ok(()) };
         at = next;
     }

@@ -75,7 +75,7 @@ fn judge_count(
     for policy in &target.policies {
         let judge = Judge::new(policy, facts);
         let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &[] };
-        reserved::judge(&scope.judge, facts, &tracking, &mut findings);
+        reserved::judge(&scope, &mut findings);
         if let Some(draft) = refused(&scope, &path, changed, stored, Some(after)) {
             findings.push(finding(&scope, draft));
         }

@@ -1,15 +1,17 @@
 //! What a request does to `managedFields`: which entries gain, lose or keep which paths.
 //!
-//! Input: the stored and the new object. Output: the entries of both, and for each
-//! manager whose entry changed a [`Movement`]. Entries whose bytes are equal on both
-//! sides are never read into sets. Nothing here decides: an entry is evidence, not authority.
+//! Input: the lists of the stored and the new object. Output: for each manager whose entry changed a
+//! [`Movement`]. Of an entry that is the same text on both sides only the head is read, and of one
+//! that changed only the paths that did. Nothing here decides: an entry is evidence, not authority.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use super::entry::{EntryError, ManagedFieldsEntry, Operation, parse_entries};
-use super::fieldsv1::FieldsV1Error;
+use super::entry::{EntryError, ManagedFieldsEntry, Operation, parse_entries, parse_entry, raw_entries};
+use super::fieldsv1::{self, FieldsV1Error, parse_changed};
 use super::path::Path;
-use super::raw::{Raw, RawError};
+use super::raw::{Kind, Raw};
 use super::set::PathSet;
 use super::verdict::Holder;
 
@@ -24,41 +26,84 @@ const SHOWN_HOLDERS: usize = 3;
 /// The entries before and after a request.
 #[derive(Debug, Default)]
 pub(super) struct Tracking<'f> {
-    /// The list of the stored object, whole.
+    /// The stored object, whose list is looked up if a message asks for it.
+    object: Option<Raw<'f>>,
     stored: Option<Raw<'f>>,
-    /// Entries of both sides; not read when nothing moved.
-    pub(super) before: Vec<ManagedFieldsEntry<'f>>,
-    pub(super) after: Vec<ManagedFieldsEntry<'f>>,
-    pub(super) movements: Vec<Movement>,
+    new: Option<Raw<'f>>,
+    /// Entries of the stored list that are not, or not like this, in the new one.
+    pub(super) gone: Vec<ManagedFieldsEntry<'f>>,
+    /// Entries of the new list that are not, or not like this, in the stored one.
+    pub(super) come: Vec<ManagedFieldsEntry<'f>>,
+    pub(super) movements: Vec<Movement<'f>>,
 }
 
 /// How the holdings of one manager (name, operation, subresource) changed.
 #[derive(Debug)]
-pub(super) struct Movement {
-    pub(super) manager: String,
+pub(super) struct Movement<'f> {
+    pub(super) manager: Cow<'f, str>,
     pub(super) operation: Operation,
-    pub(super) subresource: String,
-    pub(super) before: PathSet,
-    pub(super) after: PathSet,
+    pub(super) subresource: Cow<'f, str>,
+    pub(super) before: Holding<'f>,
+    pub(super) after: Holding<'f>,
     pub(super) lost: PathSet,
     pub(super) gained: PathSet,
-    /// An entry kept its paths while its time changed.
+    /// An entry that is on both sides has another time.
     pub(super) retimed: bool,
 }
 
+/// All that a manager holds on one side. Read when first asked for: mostly nobody asks.
+#[derive(Debug)]
+pub(super) struct Holding<'f> {
+    /// An updater may hold an entry for each version that it has written: together they are its hold.
+    fields: Vec<Raw<'f>>,
+    set: OnceCell<PathSet>,
+}
+
 impl<'f> Tracking<'f> {
-    /// Reads the entries of both objects; those of an object that is not there are none.
-    pub(super) fn read(old: Option<Raw<'f>>, new: Option<Raw<'f>>) -> Result<Self, TrackingError> {
-        let (before, after) = (managed_fields(old)?, managed_fields(new)?);
-        if before.map(Raw::text) == after.map(Raw::text) {
-            // Nothing moved, so nothing is parsed unless a message asks for the holders.
-            return Ok(Self { stored: before, ..Self::default() });
+    /// Compares the lists of an object and of what becomes of it. Lists that are not there are empty;
+    /// two that are the same need not be given.
+    pub(super) fn read(
+        object: Option<Raw<'f>>,
+        (stored, new): (Option<Raw<'f>>, Option<Raw<'f>>),
+    ) -> Result<Self, TrackingError> {
+        let entries = |list: Option<Raw<'f>>| list.map_or(Ok(Vec::new()), raw_entries);
+        let (before, after) = (entries(stored)?, entries(new)?);
+        let (old_texts, new_texts) = (texts(&before), texts(&after));
+        let heads = |entries: &[Raw<'f>], wanted: &dyn Fn(&Raw<'f>) -> bool| {
+            let numbered = entries.iter().enumerate().filter(|(_, entry)| wanted(entry));
+            numbered.map(|(index, entry)| parse_entry(index, *entry)).collect::<Result<Vec<_>, _>>()
+        };
+        let gone = heads(&before, &|entry| !new_texts.contains(&text(entry)))?;
+        let come = heads(&after, &|entry| !old_texts.contains(&text(entry)))?;
+        if gone.is_empty() && come.is_empty() {
+            return Ok(Self { object, stored, new, ..Self::default() });
         }
-        let stored = before;
-        let before = before.map_or(Ok(Vec::new()), |list| parse_entries(list.text()))?;
-        let after = after.map_or(Ok(Vec::new()), |list| parse_entries(list.text()))?;
-        let movements = movements(&before, &after)?;
-        Ok(Self { stored, before, after, movements })
+        let kept = heads(&before, &|entry| new_texts.contains(&text(entry)))?;
+        let mut moved: Vec<_> = gone.iter().chain(&come).collect();
+        moved.sort_by(|a, b| a.identity().cmp(&b.identity()));
+        moved.dedup_by(|a, b| a.identity() == b.identity());
+        let of = |changed: &[ManagedFieldsEntry<'f>], one: &ManagedFieldsEntry<'f>| {
+            let all = changed.iter().chain(&kept).filter(|entry| entry.identity() == one.identity());
+            all.cloned().collect::<Vec<_>>()
+        };
+        let movements = moved.into_iter().map(|one| Movement::of(one, &of(&gone, one), &of(&come, one)));
+        let movements = movements.collect::<Result<_, _>>()?;
+        Ok(Self { object, stored, new, gone, come, movements })
+    }
+
+    /// Whether the stored object has no entries.
+    pub(super) fn was_empty(&self) -> bool {
+        self.stored.is_none_or(is_empty)
+    }
+
+    /// Whether the new object has no entries.
+    pub(super) fn is_empty(&self) -> bool {
+        self.new.is_none_or(is_empty)
+    }
+
+    /// All entries of the new object, where any moved.
+    pub(super) fn after(&self) -> Result<Vec<ManagedFieldsEntry<'f>>, EntryError> {
+        self.new.map_or(Ok(Vec::new()), parse_entries)
     }
 
     /// The managers that hold a path in the stored object, for messages.
@@ -68,7 +113,10 @@ impl<'f> Tracking<'f> {
             entry.set().is_ok_and(|set| set.contains(path) || set.has_below(path))
         };
         // What cannot be read names nobody; the decision itself does not rest on it.
-        let entries = self.stored.and_then(|list| parse_entries(list.text()).ok()).unwrap_or_default();
+        let member = |object: Raw<'f>, name: &str| object.get(name).ok().flatten();
+        let metadata = self.object.and_then(|object| member(object, "metadata"));
+        let list = metadata.and_then(|metadata| member(metadata, "managedFields"));
+        let entries = list.and_then(|list| parse_entries(list).ok()).unwrap_or_default();
         entries
             .iter()
             .filter(|entry| holds(entry))
@@ -80,13 +128,13 @@ impl<'f> Tracking<'f> {
             .collect()
     }
 
-    /// Whether an Update entry of this manager gained a path or a new time.
-    pub(super) fn gains(&self, manager: &str, subresource: &str) -> bool {
+    /// Whether an entry of this manager gained a path or a new time. What a schema that became
+    /// atomic does to entries is no gain.
+    pub(super) fn gains(&self, manager: &str) -> bool {
         self.movements.iter().any(|movement| {
-            movement.manager == manager
-                && movement.subresource == subresource
-                && movement.operation == Operation::Update
-                && (movement.retimed || !movement.gained.is_empty())
+            // What cannot be read was no hold before.
+            let new = |path: Path| !movement.before.set().is_ok_and(|set| set.has_below(path.elements()));
+            movement.manager == manager && (movement.retimed || movement.gained.iter().any(new))
         })
     }
 }
@@ -94,9 +142,6 @@ impl<'f> Tracking<'f> {
 /// Why the entries of an object cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TrackingError {
-    /// The object around the list.
-    #[error("metadata cannot be read: {0}")]
-    Metadata(#[from] RawError),
     /// The list or one of its entries.
     #[error(transparent)]
     Entry(#[from] EntryError),
@@ -105,62 +150,71 @@ pub(super) enum TrackingError {
     Fields { manager: String, source: FieldsV1Error },
 }
 
-fn managed_fields(object: Option<Raw<'_>>) -> Result<Option<Raw<'_>>, RawError> {
-    let Some(object) = object else { return Ok(None) };
-    let Some(metadata) = object.get("metadata")? else { return Ok(None) };
-    metadata.get("managedFields")
+/// The length first, so that texts are seldom compared.
+fn text<'f>(entry: &Raw<'f>) -> (usize, &'f str) {
+    (entry.text().len(), entry.text())
 }
 
-type Identity<'e> = (&'e str, Operation, &'e str);
-
-/// The managers of which an entry differs between the two sides.
-fn movements<'f>(
-    before: &[ManagedFieldsEntry<'f>],
-    after: &[ManagedFieldsEntry<'f>],
-) -> Result<Vec<Movement>, TrackingError> {
-    let differs = |entry: &ManagedFieldsEntry<'f>, others: &[ManagedFieldsEntry<'f>]| {
-        !others.iter().any(|other| other.raw == entry.raw)
-    };
-    let moved: BTreeSet<Identity<'_>> = before
-        .iter()
-        .filter(|entry| differs(entry, after))
-        .chain(after.iter().filter(|entry| differs(entry, before)))
-        .map(ManagedFieldsEntry::identity)
-        .collect();
-    moved.into_iter().map(|identity| movement(identity, before, after)).collect()
+fn texts<'f>(entries: &[Raw<'f>]) -> BTreeSet<(usize, &'f str)> {
+    entries.iter().map(text).collect()
 }
 
-fn movement(
-    identity: Identity<'_>,
-    before: &[ManagedFieldsEntry<'_>],
-    after: &[ManagedFieldsEntry<'_>],
-) -> Result<Movement, TrackingError> {
-    // An updater may hold an entry for each version that it has written: together they are its hold.
-    let held = |entries: &[ManagedFieldsEntry<'_>]| {
-        let mut held = PathSet::new();
-        for entry in entries.iter().filter(|entry| entry.identity() == identity && entry.is_readable()) {
-            let set = entry.set().map_err(|source| TrackingError::Fields {
-                manager: entry.manager.clone().into_owned(),
-                source,
-            })?;
-            held = if held.is_empty() { set } else { held.union(&set) };
+fn is_empty(list: Raw<'_>) -> bool {
+    list.kind() == Kind::Null || list.is_empty_container()
+}
+
+impl<'f> Movement<'f> {
+    /// The movement of the manager of `one` between its entries of both sides.
+    fn of(
+        one: &ManagedFieldsEntry<'f>,
+        before: &[ManagedFieldsEntry<'f>],
+        after: &[ManagedFieldsEntry<'f>],
+    ) -> Result<Self, TrackingError> {
+        let holding = |entries: &[ManagedFieldsEntry<'f>]| Holding {
+            fields: entries.iter().filter_map(|entry| entry.fields).collect(),
+            set: OnceCell::new(),
+        };
+        let times = |entries: &[ManagedFieldsEntry<'f>]| {
+            entries.iter().map(|entry| entry.time.clone().unwrap_or_default()).collect::<BTreeSet<_>>()
+        };
+        let (held, holds) = (holding(before), holding(after));
+        let changed = match (&*held.fields, &*holds.fields) {
+            ([old], [new]) => parse_changed(*old, *new),
+            _ => held.set().and_then(|old| Ok((old.clone(), holds.set()?.clone()))),
+        };
+        let (old, new) = changed
+            .map_err(|source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source })?;
+        let (lost, gained) = (old.difference(&new), new.difference(&old));
+        let another_time = before
+            .iter()
+            .any(|old| after.iter().any(|new| new.api_version == old.api_version && new.time != old.time));
+        // The same paths under another version are the same entry, too.
+        let kept = lost.is_empty() && gained.is_empty();
+        Ok(Self {
+            manager: one.manager.clone(),
+            operation: one.operation,
+            subresource: one.subresource.clone(),
+            retimed: another_time || (kept && times(before) != times(after)),
+            before: held,
+            after: holds,
+            lost,
+            gained,
+        })
+    }
+}
+
+impl Holding<'_> {
+    /// The paths.
+    pub(super) fn set(&self) -> Result<&PathSet, FieldsV1Error> {
+        if self.set.get().is_none() {
+            let mut set = PathSet::new();
+            for fields in &self.fields {
+                let more = fieldsv1::parse(fields.text())?;
+                set = if set.is_empty() { more } else { set.union(&more) };
+            }
+            // Nobody else can have set it meanwhile.
+            let _ = self.set.set(set);
         }
-        Ok::<_, TrackingError>(held)
-    };
-    let (before_set, after_set) = (held(before)?, held(after)?);
-    let times = |entries: &[ManagedFieldsEntry<'_>]| {
-        let own = entries.iter().filter(|entry| entry.identity() == identity);
-        own.map(|entry| entry.time.as_deref().unwrap_or_default().to_owned()).collect::<BTreeSet<_>>()
-    };
-    let (manager, operation, subresource) = identity;
-    Ok(Movement {
-        manager: manager.to_owned(),
-        operation,
-        subresource: subresource.to_owned(),
-        lost: before_set.difference(&after_set),
-        gained: after_set.difference(&before_set),
-        retimed: before_set == after_set && times(before) != times(after),
-        before: before_set,
-        after: after_set,
-    })
+        Ok(self.set.get_or_init(PathSet::new))
+    }
 }

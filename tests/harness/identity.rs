@@ -26,6 +26,8 @@ pub enum Identity {
     Person { name: String, groups: Vec<String> },
     /// By a bound token from the `TokenRequest` API; account and namespace are made where they are missing.
     ServiceAccount { namespace: String, name: String },
+    /// By a token that the test has got itself.
+    Bearer { name: String, token: String },
     /// The administrator who acts as somebody else, with any number of groups.
     Impersonated { name: String, groups: Vec<String> },
 }
@@ -44,6 +46,11 @@ impl Identity {
         Self::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
+    /// `name` is whom the token is for, as the API server will see.
+    pub fn bearer(name: &str, token: &str) -> Self {
+        Self::Bearer { name: name.to_owned(), token: token.to_owned() }
+    }
+
     pub fn impersonated(name: &str, groups: &[&str]) -> Self {
         Self::Impersonated { name: name.to_owned(), groups: owned(groups) }
     }
@@ -51,7 +58,9 @@ impl Identity {
     /// As authorisation, admission and the audit log name it.
     pub fn username(&self) -> String {
         match self {
-            Self::Person { name, .. } | Self::Impersonated { name, .. } => name.clone(),
+            Self::Person { name, .. } | Self::Impersonated { name, .. } | Self::Bearer { name, .. } => {
+                name.clone()
+            }
             Self::ServiceAccount { namespace, name } => format!("system:serviceaccount:{namespace}:{name}"),
         }
     }
@@ -91,6 +100,9 @@ impl ControlPlane {
                     entry.insert("as-groups".to_owned(), json!(groups));
                 }
                 write(&path, self.url(), self.authority_file(), &user, &user_entry)?;
+            }
+            Identity::Bearer { token, .. } => {
+                write(&path, self.url(), self.authority_file(), &user, &json!({"token": token}))?;
             }
             Identity::ServiceAccount { namespace, name } => {
                 let token = self.authority_file().with_file_name(format!("{file}.token"));

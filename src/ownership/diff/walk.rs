@@ -7,13 +7,14 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::super::path::{DisplayPath, Path};
-use super::super::raw::{Kind, Node, Raw, RawError, Tree};
+use super::super::raw::{Kind, Node, Raw, RawError, Tree, compare};
 use super::super::schema::{MapNode, SchemaNode};
 use super::super::value;
-use super::{Change, ChangeKind, DiffError, Element, ListShape, NodeKind, Refine, Split};
+use super::{Change, ChangeKind, DiffError, Difference, Element, ListShape, NodeKind, Refine, Split};
 use super::{MAX_DEPTH, MAX_PATH_ELEMENTS};
 
 pub(super) const METADATA: &str = "metadata";
+const MANAGED_FIELDS: &str = "managedFields";
 
 /// Two values at one path; at least one is there.
 pub(super) type Pair<'a, 't> = (Option<Node<'a, 't>>, Option<Node<'a, 't>>);
@@ -33,7 +34,7 @@ pub(super) enum Treated {
 
 pub(super) struct Walker<'a, 'r> {
     pub(super) path: Path,
-    changes: Vec<Change<'a>>,
+    found: Difference<'a>,
     /// How many more elements the paths of all changes may have.
     room: usize,
     refine: Option<&'r dyn Refine>,
@@ -65,7 +66,13 @@ pub(super) fn is_unowned_field(parent: &[Element], name: &str) -> bool {
 
 impl<'a, 'r> Walker<'a, 'r> {
     pub(super) fn new(refine: Option<&'r dyn Refine>) -> Self {
-        Self { path: Path::root(), changes: Vec::new(), room: MAX_PATH_ELEMENTS, refine, split_at: None }
+        Self {
+            path: Path::root(),
+            found: Difference::default(),
+            room: MAX_PATH_ELEMENTS,
+            refine,
+            split_at: None,
+        }
     }
 
     /// Compares two whole objects. The object and its metadata are no paths of their own.
@@ -73,20 +80,21 @@ impl<'a, 'r> Walker<'a, 'r> {
         mut self,
         objects: RawPair<'a>,
         root: &SchemaNode,
-    ) -> Result<Vec<Change<'a>>, DiffError> {
+    ) -> Result<Difference<'a>, DiffError> {
         self.top(objects, root.map())?;
-        Ok(self.changes)
+        Ok(self.found)
     }
 
     /// Compares the members of the object or of its metadata. Most of their text
     /// did not change or cannot be owned: it is stepped over, and only members that
     /// changed are looked into.
     fn top(&mut self, (old, new): RawPair<'a>, map: Option<&MapNode>) -> Result<(), DiffError> {
-        let members = |side: Option<Raw<'a>>| side.map_or(Ok(Vec::new()), Raw::members);
-        let old = members(old).map_err(|error| self.json(error))?;
-        let new = members(new).map_err(|error| self.json(error))?;
-        for (name, old, new) in zip(old, new) {
-            if same_text(old, new) || is_unowned_field(&self.path, &name) {
+        let members = compare(old, new).map_err(|error| self.json(error))?;
+        for (name, old, new) in members.changed {
+            if is_unowned_field(&self.path, &name) {
+                if name == MANAGED_FIELDS {
+                    self.found.managed_fields = (old, new);
+                }
                 continue;
             }
             let node = map.and_then(|map| map.field(&name)).unwrap_or_else(|| SchemaNode::deduced());
@@ -210,7 +218,7 @@ impl<'a, 'r> Walker<'a, 'r> {
         if self.refine.is_none_or(|refine| refine.split(&self.path).is_none()) {
             return Ok(());
         }
-        if let Some(atomic) = self.changes.last_mut() {
+        if let Some(atomic) = self.found.changes.last_mut() {
             atomic.split = true;
         }
         self.split_at = Some(self.path.len());
@@ -249,7 +257,7 @@ impl<'a, 'r> Walker<'a, 'r> {
     ) -> Result<(), DiffError> {
         self.room = self.room.checked_sub(self.path.len()).ok_or(DiffError::Size)?;
         let (path, atomic_at) = (self.path.clone(), self.split_at);
-        self.changes.push(Change { path, kind, node, leaf, old, new, atomic_at, split: false });
+        self.found.changes.push(Change { path, kind, node, leaf, old, new, atomic_at, split: false });
         Ok(())
     }
 

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ownership::path::Path;
+use crate::ownership::raw::Raw;
 
 /// As seen on API servers; each must print back byte for byte.
 const OBSERVED: &[&str] = &[
@@ -194,7 +195,56 @@ fn any_element() -> impl Strategy<Value = Element> {
     ]
 }
 
+/// A text with what servers never write too: names twice, unknown types, `null`, other spellings.
+fn any_text() -> impl Strategy<Value = String> {
+    let key = prop::sample::select(vec![
+        ".",
+        "f:a",
+        "f:b",
+        r"f:\u0061",
+        r#"k:{\"a\":1}"#,
+        r#"k:{\"a\":1.0}"#,
+        "v:1",
+        "v:2",
+        "z:a",
+        "i:0",
+        "i:-1",
+    ]);
+    let leaf = prop::sample::select(vec!["{}".to_owned(), "null".to_owned(), "{\"z:a\":{}}".to_owned()]);
+    leaf.prop_recursive(4, 40, 4, move |inner| {
+        prop::collection::vec((key.clone(), inner), 0..4).prop_map(|members| {
+            let members: Vec<_> = members.iter().map(|(key, text)| format!("\"{key}\":{text}")).collect();
+            format!("{{{}}}", members.join(","))
+        })
+    })
+}
+
+/// Two texts that are often alike.
+fn two_texts() -> impl Strategy<Value = (String, String)> {
+    let part = || prop::collection::vec(any_text(), 5);
+    (part(), part(), prop::collection::vec(any::<bool>(), 5)).prop_map(|(old, other, keep)| {
+        let text = |parts: &[&String]| {
+            let [a, b, c, d, e] = parts else { return "{}".to_owned() };
+            format!(
+                "{{\".\":{{}},\"f:a\":{{\"f:a\":{a},\"f:b\":{b}}},\"f:b\":{c},\"k:{{}}\":{d},\"v:1\":{e}}}"
+            )
+        };
+        let new: Vec<_> = (0..5).map(|n| if keep[n] { &old[n] } else { &other[n] }).collect();
+        (text(&old.iter().collect::<Vec<_>>()), text(&new))
+    })
+}
+
 proptest! {
+    #[test]
+    fn reading_only_what_changed_gives_the_differences_of_the_sets(
+        (old, new) in prop_oneof![two_texts(), (any_text(), any_text())]
+    ) {
+        let sets = (read(&old), read(&new));
+        let parts = parse_changed(Raw::parse(&old).unwrap(), Raw::parse(&new).unwrap()).unwrap();
+        prop_assert_eq!(parts.0.difference(&parts.1), sets.0.difference(&sets.1), "{} {}", &old, &new);
+        prop_assert_eq!(parts.1.difference(&parts.0), sets.1.difference(&sets.0), "{} {}", &old, &new);
+    }
+
     #[test]
     fn a_written_set_reads_back_as_the_same(
         paths in prop::collection::vec(prop::collection::vec(any_element(), 1..5), 0..16)

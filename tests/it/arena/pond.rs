@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Arena, Call, Reply, admin, arena, controller, hpa};
+use super::{Arena, Call, Kind, Reply, admin, arena, controller, hpa};
 use crate::harness::Identity;
 
 /// A pond of this name with this `spec`.
@@ -13,6 +13,7 @@ pub fn pond(name: &str, spec: &Value) -> Value {
 /// An object of its own for one test.
 pub struct Pond {
     pub arena: &'static Arena,
+    pub kind: Kind,
     pub name: String,
 }
 
@@ -20,7 +21,17 @@ impl Pond {
     /// Created with `mode`; then size, taint `a` and the finalizer's place by ctrl-a, limits, data and taint `b` by
     /// ctrl-b, 3 replicas by the autoscaler, and a status: each by its owner, by apply, as controllers do.
     pub async fn new(name: &str) -> Self {
-        let this = Self::bare(name).await;
+        Self::of(&Kind::ponds(), name).await
+    }
+
+    /// The same of another kind.
+    pub async fn of(kind: &Kind, name: &str) -> Self {
+        Self::bare_of(kind, name).await.written().await
+    }
+
+    /// The writes of all owners, see [`Self::new`].
+    pub async fn written(self) -> Self {
+        let this = self;
         let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule", "value": "x"}]);
         this.apply(
             &controller("ctrl-a"),
@@ -45,22 +56,33 @@ impl Pond {
 
     /// Created by somebody who owns nothing, with nothing that is owned.
     pub async fn bare(name: &str) -> Self {
-        let this = Self { arena: arena().await, name: name.to_owned() };
+        arena().await;
+        Self::bare_of(&Kind::ponds(), name).await
+    }
+
+    /// The same of another kind.
+    pub async fn bare_of(kind: &Kind, name: &str) -> Self {
+        let this = Self::absent(kind, name).await;
         let creator = Identity::person("creator", &[]);
-        let call = Call::create("ponds", &pond(name, &json!({"mode": "calm"}))).manager("creator");
+        let call =
+            Call::create(&kind.resource(), &this.body(&json!({"spec": {"mode": "calm"}}))).manager("creator");
         this.send(&call, &creator).await.allowed();
         this
     }
 
+    /// Not created yet.
+    pub async fn absent(kind: &Kind, name: &str) -> Self {
+        Self { arena: arena().await, kind: kind.clone(), name: name.to_owned() }
+    }
+
     /// `ponds/name`, with what follows.
     pub fn at(&self, rest: &str) -> String {
-        format!("ponds/{}{rest}", self.name)
+        format!("{}/{}{rest}", self.kind.resource(), self.name)
     }
 
     /// A body for this object: type and name are added.
     pub fn body(&self, fields: &Value) -> Value {
-        let mut body =
-            json!({"apiVersion": "arena.example.com/v1", "kind": "Pond", "metadata": {"name": self.name}});
+        let mut body = self.kind.object(&self.name, &json!({}));
         merge(&mut body, fields);
         body
     }
@@ -77,6 +99,16 @@ impl Pond {
     /// Reads, changes at a JSON pointer (`null` removes), and puts the whole object back.
     pub async fn edited(&self, pointer: &str, value: Value) -> Value {
         crate::decisions::with(self.read().await, pointer, value)
+    }
+
+    /// The entries of `managedFields` as they are stored.
+    pub async fn entries(&self) -> Vec<Value> {
+        self.read().await["metadata"]["managedFields"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// The whole object, to be put back, with other entries.
+    pub async fn with_entries(&self, entries: &[Value]) -> Value {
+        self.edited("/metadata/managedFields", json!(entries)).await
     }
 
     pub async fn put(&self, who: &Identity, body: &Value) -> Reply {
@@ -107,8 +139,7 @@ impl Pond {
 
     /// The managers that hold a path, given as `f:spec/f:size`, by their entries.
     pub async fn holders(&self, path: &str) -> Vec<String> {
-        let object = self.read().await;
-        let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let entries = self.entries().await;
         let holds = |entry: &Value| {
             path.split('/').try_fold(&entry["fieldsV1"], |node, step| node.get(step)).is_some()
         };
@@ -117,7 +148,7 @@ impl Pond {
     }
 }
 
-fn merge(into: &mut Value, from: &Value) {
+pub(super) fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (name, value) in from {

@@ -141,14 +141,27 @@ fn the_first_apply_on_an_untracked_object_files_what_was_there() {
 
 #[test]
 fn merging_old_update_entries_into_ancient_changes_is_the_servers_work() {
-    let old = with(pool(), "/metadata/managedFields/1/operation", json!("Update"));
-    let merged = entry("ancient-changes", "Update", "", target_nodes());
-    let label = entry("mallory", "Update", "", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
-    let new = with(old.clone(), "/metadata/labels/mine", json!("x"));
-    let new = with(with(new, "/metadata/managedFields/1", merged), "/metadata/managedFields/-", label);
-    let verdict = Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
-    assert_eq!(verdict.findings, []);
-    assert!(!verdict.notes.is_empty());
+    let updaters = |count: usize| {
+        let of = |number: usize| {
+            let label = json!({"f:metadata": {"f:labels": {format!("f:l{number}"): {}}}});
+            entry(&format!("updater-{number}"), "Update", "", label)
+        };
+        (0..count).map(of).collect::<Vec<_>>()
+    };
+    for (others, merged_by_server) in [(9, true), (8, false)] {
+        let held = |manager: &str| {
+            let mut entries = updaters(others);
+            entries.push(entry(manager, "Update", "", target_nodes()));
+            with(pool(), ENTRIES, json!(entries))
+        };
+        let new = with(held("ancient-changes"), "/metadata/labels/l0", json!("x"));
+        let verdict = Request::update(&held("scaler"), &new)
+            .by("mallory")
+            .under("mallory")
+            .judge(&target(&[NODEPOOLS]));
+        assert_eq!(verdict.findings.is_empty(), merged_by_server, "{verdict:?}");
+        assert_eq!(verdict.notes.is_empty(), !merged_by_server, "{verdict:?}");
+    }
 }
 
 #[test]
@@ -178,4 +191,213 @@ fn a_list_wiped_because_of_a_removed_version_is_not_the_requesters_doing() {
     // The value is judged all the same.
     let new = with(new, "/spec/targetNodes", json!(7));
     assert!(Request::update(&old, &new).by("mallory").judge(&target(&[NODEPOOLS])).denies());
+}
+
+/// A pool in which the autoscaler's hold came about by an update under the name `writer`.
+fn updated_pool() -> Value {
+    with(pool(), "/metadata/managedFields/1", entry("writer", "Update", "", target_nodes()))
+}
+
+fn by_nobody_in_particular(new: &Value) -> Verdict {
+    Request::update(&updated_pool(), new).by("mallory").judge(&target(&[NODEPOOLS]))
+}
+
+#[test]
+fn without_a_manager_name_a_foreign_entry_that_moves_is_not_taken_for_the_requests_own() {
+    let retimed = with(updated_pool(), "/metadata/managedFields/1/time", json!("2020-01-01T00:00:00Z"));
+    assert_eq!(tampering(&by_nobody_in_particular(&retimed)), [Tampering::Retimed]);
+    let other = entry("writer", "Update", "", json!({"f:metadata": {"f:labels": {"f:x": {}}}}));
+    let swapped = with(updated_pool(), "/metadata/managedFields/1", other);
+    assert_eq!(tampering(&by_nobody_in_particular(&swapped)), [Tampering::Stripped]);
+}
+
+#[test]
+fn a_path_that_concerns_nobody_does_not_hide_another_time() {
+    let fields = json!({"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:targetNodes": {}}});
+    let mut forged = entry("writer", "Update", "", fields);
+    forged["time"] = json!("2020-01-01T00:00:00Z");
+    let new = with(updated_pool(), "/metadata/managedFields/1", forged);
+    assert_eq!(tampering(&by_nobody_in_particular(&new)), [Tampering::Retimed]);
+}
+
+#[test]
+fn a_borrowed_manager_name_is_no_leave_to_strip_or_retime_its_entry() {
+    for (operation, tampering_with) in [
+        ("Apply", vec![(Value::Null, Tampering::Stripped)]),
+        (
+            "Update",
+            vec![(Value::Null, Tampering::Stripped), (json!("2020-01-01T00:00:00Z"), Tampering::Retimed)],
+        ),
+    ] {
+        let old = with(pool(), "/metadata/managedFields/1", entry("writer", operation, "", target_nodes()));
+        for (time, expected) in tampering_with {
+            let at = if time.is_null() { "" } else { "/time" };
+            let new = with(old.clone(), &format!("/metadata/managedFields/1{at}"), time);
+            let verdict =
+                Request::update(&old, &new).by("mallory").under("writer").judge(&target(&[NODEPOOLS]));
+            assert_eq!(tampering(&verdict), [expected], "{operation}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn who_applied_a_field_beside_its_owner_may_let_go_of_it() {
+    let old = with(pool(), "/metadata/managedFields/-", entry("mallory", "Apply", "", target_nodes()));
+    let verdict = Request::update(&old, &pool()).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
+    assert_eq!(verdict.findings, []);
+}
+
+#[test]
+fn a_creation_with_anything_to_track_is_not_left_untracked() {
+    let by = |object: &Value| Request::create(object).by("mallory").judge(&target(&[NODEPOOLS]));
+    let bare = json!({"apiVersion": "compute.fieldkeeper.dev/v1alpha1", "kind": "NodePool",
+        "metadata": {"name": "general", "uid": "u-1"}});
+    assert_eq!(by(&bare).findings, []);
+    for (pointer, value) in [("/unclaimed", json!({})), ("/metadata/labels", json!({"a": "b"}))] {
+        assert_eq!(tampering(&by(&with(bare.clone(), pointer, value))), [Tampering::Wiped], "{pointer}");
+    }
+    let label = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}});
+    let tracked = with(
+        with(bare, "/metadata/labels", json!({"a": "b"})),
+        ENTRIES,
+        json!([entry("m", "Update", "", label)]),
+    );
+    assert_eq!(by(&tracked).findings, []);
+}
+
+#[test]
+fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
+    let strip = |target: &fieldkeeper::ownership::rule::Target, version: &str| {
+        let old = with(pool(), "/metadata/managedFields/1/apiVersion", json!(version));
+        let new = with(
+            with(old.clone(), "/metadata/managedFields/1", Value::Null),
+            "/metadata/labels/team",
+            json!("blue"),
+        );
+        Request::update(&old, &new).by("mallory").under("mallory").judge(target)
+    };
+    let mut kind = target(&[NODEPOOLS]);
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v0").findings, []);
+    assert!(!strip(&kind, "compute.fieldkeeper.dev/v0").notes.is_empty());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+    // A version that the kind has is evidence, also where another one is reviewed.
+    kind.versions.push("compute.fieldkeeper.dev/v1beta1".into());
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1beta1")), [".spec.targetNodes"]);
+    // Of a built-in kind only the reviewed version is known.
+    kind.versions.clear();
+    assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v1beta1").findings, []);
+    assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
+}
+
+#[test]
+fn a_list_that_becomes_atomic_takes_in_what_everybody_held_in_it() {
+    let fields = |taints: Value| json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}, "f:template": {"f:taints": taints}}});
+    let item = |key: &str| json!({format!("k:{{\"effect\":\"NoSchedule\",\"key\":\"{key}\"}}"): {".": {}, "f:effect": {}, "f:key": {}, "f:value": {}}});
+    let held = |gitops: Value, mallory: Value| {
+        let object = with(pool(), "/metadata/managedFields/0", entry("gitops", "Apply", "", fields(gitops)));
+        let mallorys = json!({"f:spec": {"f:template": {"f:taints": mallory}}});
+        with(object, "/metadata/managedFields/-", entry("mallory", "Apply", "", mallorys))
+    };
+    let old = held(item("team"), item("team"));
+    let judged = |new: Value| {
+        let new = with(new, "/metadata/labels/team", json!("blue"));
+        Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]))
+    };
+    let everybody = judged(held(json!({}), json!({})));
+    assert_eq!(everybody.findings, []);
+    assert!(!everybody.notes.is_empty());
+    // Where one holds a part of it still, or the other not even the list, it has not become atomic.
+    assert!(judged(held(json!({}), item("team"))).denies());
+    assert!(
+        judged(held(json!({".": {}, "k:{\"effect\":\"NoSchedule\",\"key\":\"x\"}": {}}), json!({}))).denies()
+    );
+    let dropped = with(
+        old.clone(),
+        "/metadata/managedFields/0",
+        entry(
+            "gitops",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}}}),
+        ),
+    );
+    assert!(judged(dropped).denies());
+    // Nor has a whole spec that somebody strips.
+    let spec = with(held(json!({}), json!({})), "/metadata/managedFields/0/fieldsV1", json!({"f:spec": {}}));
+    assert!(judged(spec).denies());
+}
+
+#[test]
+fn a_hold_on_what_is_not_there_is_forged_under_whatever_name() {
+    let default = NODEPOOLS.replace("  integrity:\n    coOwnership: Enforce\n", "");
+    let absent = json!({"f:spec": {"f:zones": {}}});
+    let new = with(pool(), "/metadata/managedFields/-", entry("mallory", "Apply", "", absent));
+    let verdict = Request::update(&pool(), &new).by("mallory").under("mallory").judge(&target(&[&default]));
+    assert_eq!(tampering(&verdict), [Tampering::Forged]);
+    assert!(verdict.denies());
+}
+
+#[test]
+fn a_new_container_does_not_explain_a_hold_on_what_is_not_in_it() {
+    let bare = json!({"apiVersion": "compute.fieldkeeper.dev/v1alpha1", "kind": "NodePool",
+        "metadata": {"name": "general", "uid": "u-1"}, "spec": {"handOff": "Direct"}});
+    let new = with(bare, ENTRIES, json!([entry("gitops", "Apply", "", target_nodes())]));
+    let verdict = Request::create(&new).by("@platform-admins").under("gitops").judge(&target(&[NODEPOOLS]));
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    assert_eq!(tampering(&verdict), [Tampering::Forged]);
+}
+
+#[test]
+fn a_reserved_name_may_not_be_written_into_an_entry_either() {
+    let label = json!({"f:metadata": {"f:labels": {"f:x": {}}}});
+    for (operation, subresource) in [("Apply", ""), ("Update", "status")] {
+        let forged = entry("autoscaler-x", operation, subresource, label.clone());
+        let policy =
+            NODEPOOLS.replace("{name: autoscaler, use: Reserve}", "{name: autoscaler-x, use: Reserve}");
+        let new = with(pool(), "/metadata/managedFields/-", forged);
+        let verdict =
+            Request::update(&pool(), &new).by("mallory").under("mallory").judge(&target(&[&policy]));
+        assert!(matches!(verdict.findings[0].reason, Reason::ReservedManager(_)), "{verdict:?}");
+        // Those who may edit entries may name anybody in them.
+        let policy = policy.replace(
+            "coOwnership: Enforce",
+            "coOwnership: Enforce\n    editors: [{kind: User, name: migrator}]",
+        );
+        let verdict = Request::update(&pool(), &new).by("migrator").under("m").judge(&target(&[&policy]));
+        assert_eq!(verdict.findings, []);
+    }
+}
+
+#[test]
+fn what_a_subresource_takes_from_the_part_that_it_ignores_is_the_servers_doing() {
+    let target = target(&[NODEPOOLS]);
+    let held = json!({"f:metadata": {"f:finalizers": {"v:\"compute.fieldkeeper.dev/nodepool\"": {}}}});
+    let old = with(pool(), ENTRIES, json!([entry("nodepool-controller-finalizer", "Apply", "", held)]));
+    let new = with(
+        pool(),
+        ENTRIES,
+        json!([entry("curl", "Update", "", json!({"f:metadata": {"f:labels": {"f:team": {}}}}))]),
+    );
+    let judged = |subresource: &str| {
+        refused(&Request::update(&old, &new).on(subresource).by("mallory").under("curl").judge(&target))
+    };
+    assert_eq!(judged(""), [r#".metadata.finalizers[="compute.fieldkeeper.dev/nodepool"]"#]);
+    for subresource in ["status", "resize", "ephemeralcontainers"] {
+        assert_eq!(judged(subresource), [""; 0], "{subresource}");
+    }
+}
+
+#[test]
+fn who_may_create_anything_may_still_not_do_it_under_a_reserved_name() {
+    let held = json!({"f:metadata": {"f:labels": {".": {}, "f:team": {}}}});
+    let new = with(pool(), ENTRIES, json!([entry("autoscaler", "Update", "", held)]));
+    let judge = |creation: &str| {
+        let policy =
+            NODEPOOLS.replace("  mode: Enforce\n", &format!("  mode: Enforce\n  creation: {creation}\n"));
+        Request::create(&new).by("velero").judge(&target(&[&policy]))
+    };
+    let anyone = judge("{policy: Anyone}");
+    assert!(matches!(anyone.findings[0].reason, Reason::ReservedManager(_)), "{anyone:?}");
+    // A restore tool brings entries as they were.
+    assert_eq!(judge("{policy: Owners, except: [{kind: User, name: velero}]}").findings, []);
 }

@@ -66,3 +66,69 @@ fn a_claim_that_names_its_mutators_lets_only_those_pass() {
         [".spec.targetNodes"]
     );
 }
+
+#[test]
+fn a_value_that_took_its_default_because_the_request_let_go_of_it_is_not_a_mutators() {
+    let held = json!({"f:spec": {"f:targetNodes": {}}});
+    let old = with(pool(), "/metadata/managedFields/1", entry("mallory", "Apply", "", held));
+    let new = with(with(old.clone(), "/metadata/labels/mine", json!("x")), "/spec/targetNodes", json!(7));
+    let label = json!({"f:metadata": {"f:labels": {"f:mine": {}}}});
+    let new = with(new, "/metadata/managedFields/1", entry("mallory", "Apply", "", label));
+    let verdict = Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+}
+
+/// The pool controller takes its finalizer from a pool that is being deleted, and a mutator changes the size on the way.
+fn released() -> (Value, Value) {
+    let old = with(pool(), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    let held =
+        json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"compute.fieldkeeper.dev/nodepool\"": {}}}});
+    let new = with(with(old.clone(), "/metadata/finalizers", Value::Null), "/spec/targetNodes", json!(7));
+    (with(old, "/metadata/managedFields/-", entry("nodepool-controller-finalizer", "Update", "", held)), new)
+}
+
+#[test]
+fn the_owner_of_a_finalizer_is_not_kept_from_releasing_it_by_a_mutator() {
+    let (old, new) = released();
+    let judged = |old: &Value, new: &Value, who: &str, policy: &str| {
+        refused(&Request::update(old, new).by(who).under("x").judge(&target(&[policy])))
+    };
+    let controller = "fieldkeeper-system/nodepool-controller";
+    assert_eq!(judged(&old, &new, controller, NODEPOOLS), [""; 0]);
+    let unfit = naming_mutators("object.spec.targetNodes == 8");
+    assert_eq!(judged(&old, &new, controller, &unfit), [""; 0]);
+    // Not where the request holds the size, where nothing is being deleted, where tracking stood still, or for others.
+    let size = json!({"f:spec": {"f:targetNodes": {}}});
+    let own = with(new.clone(), "/metadata/managedFields/-", entry("x", "Update", "", size));
+    assert_eq!(judged(&old, &own, controller, NODEPOOLS), [".spec.targetNodes"]);
+    let alive = |object: &Value| with(object.clone(), "/metadata/deletionTimestamp", Value::Null);
+    assert_eq!(judged(&alive(&old), &alive(&new), controller, NODEPOOLS), [".spec.targetNodes"]);
+    let frozen = with(new.clone(), "/metadata/managedFields", old["metadata"]["managedFields"].clone());
+    assert_eq!(judged(&old, &frozen, controller, NODEPOOLS), [".spec.targetNodes"]);
+    let wiped = with(new.clone(), "/metadata/managedFields", Value::Null);
+    assert!(judged(&old, &wiped, controller, NODEPOOLS).contains(&".spec.targetNodes".to_owned()));
+    assert!(judged(&old, &new, "mallory", NODEPOOLS).contains(&".spec.targetNodes".to_owned()));
+}
+
+#[test]
+fn a_mutators_change_outside_every_claim_is_not_the_requesters_either() {
+    let policy = "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {name: p}\nspec:\n  \
+        target: {group: compute.fieldkeeper.dev, version: v1alpha1, resource: nodepools}\n  mode: Enforce\n  \
+        unlisted: Deny\n  owners:\n  - name: a\n    subjects: [{kind: User, name: ann}]\n    fields: [{path: .spec.minNodes}]\n";
+    assert_eq!(by_mallory(&mutated(), policy).findings, []);
+    let untraced = with(pool(), "/spec/targetNodes", json!(7));
+    assert_eq!(refused(&by_mallory(&untraced, policy)), [".spec.targetNodes"]);
+    assert!(by_mallory(&untraced, policy).findings[0].untracked);
+}
+
+#[test]
+fn a_list_of_items_that_is_applied_empty_is_the_requests_though_no_entry_holds_it() {
+    let new = with(with(pool(), "/spec/requested", json!([])), "/metadata/labels/mine", json!("x"));
+    let judged = |operation: &str| {
+        let label = entry("mallory", operation, "", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
+        refused(&by_mallory(&with(new.clone(), "/metadata/managedFields/-", label), NODEPOOLS))
+    };
+    assert_eq!(judged("Apply"), [".spec.requested"]);
+    // Of a plain write an empty list is recorded like any other value.
+    assert_eq!(judged("Update"), [""; 0]);
+}
