@@ -16,12 +16,16 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // request asks any number of questions; the schema belongs to the pairs.
 type request struct {
 	// Schema is an openAPIV3Schema; without one the types are deduced from the objects.
 	Schema json.RawMessage `json:"schema"`
+	// Kind is a built-in kind to take instead.
+	Kind *builtin `json:"kind"`
 	// Preserve is the old spec.preserveUnknownFields of the CRD.
 	Preserve bool `json:"preserve"`
 	// Pairs are old and new objects. An object that is null is absent.
@@ -32,12 +36,21 @@ type request struct {
 	Algebra [][2]string `json:"algebra"`
 }
 
+// builtin names a kind of Kubernetes itself. Its document is answered where no
+// pairs are given.
+type builtin struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
 type answer struct {
 	// SchemaError says why the API server refuses the schema.
-	SchemaError string        `json:"schemaError,omitempty"`
-	Pairs       []comparison  `json:"pairs,omitempty"`
-	Texts       []canonical   `json:"texts,omitempty"`
-	Algebra     []combination `json:"algebra,omitempty"`
+	SchemaError string          `json:"schemaError,omitempty"`
+	Document    json.RawMessage `json:"document,omitempty"`
+	Pairs       []comparison    `json:"pairs,omitempty"`
+	Texts       []canonical     `json:"texts,omitempty"`
+	Algebra     []combination   `json:"algebra,omitempty"`
 }
 
 func main() {
@@ -76,14 +89,16 @@ func serve(in *json.Decoder, write func(any) error) error {
 
 func reply(asked *request) answer {
 	var said answer
-	if len(asked.Pairs) > 0 {
-		kind, err := newKind(asked.Schema, asked.Preserve)
+	if asked.Kind != nil || len(asked.Pairs) > 0 {
+		kind, err := asked.kind()
 		if err != nil {
-			said.SchemaError = err.Error()
-		} else {
-			for _, pair := range asked.Pairs {
-				said.Pairs = append(said.Pairs, kind.compare(pair[0], pair[1]))
-			}
+			return answer{SchemaError: err.Error()}
+		}
+		if len(asked.Pairs) == 0 {
+			said.Document = kind.document
+		}
+		for _, pair := range asked.Pairs {
+			said.Pairs = append(said.Pairs, kind.compare(pair[0], pair[1]))
 		}
 	}
 	for _, text := range asked.Texts {
@@ -93,6 +108,13 @@ func reply(asked *request) answer {
 		said.Algebra = append(said.Algebra, combine(pair[0], pair[1]))
 	}
 	return said
+}
+
+func (asked *request) kind() (*kind, error) {
+	if asked.Kind != nil {
+		return newBuiltin(schema.GroupVersionKind(*asked.Kind))
+	}
+	return newKind(asked.Schema, asked.Preserve)
 }
 
 func selected() string {

@@ -11,20 +11,21 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-const (
-	group   = "example.dev"
-	version = "v1"
-	kindOf  = "Sample"
-)
+// sample is the kind of the CRD that a schema is put into.
+var sample = schema.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "Sample"}
 
-// kind turns objects of one CRD into typed values.
+// kind turns objects of one kind into typed values.
 type kind struct {
+	of        schema.GroupVersionKind
 	converter managedfields.TypeConverter
+	// document is the OpenAPI document of a built-in kind.
+	document json.RawMessage
 }
 
 // comparison is the difference of two objects and what each of them holds.
@@ -40,17 +41,17 @@ type comparison struct {
 
 // newKind goes the way of the API server's handler for custom resources: a CRD
 // that passes validation, its OpenAPI v3 models, a type converter made of them.
-func newKind(schema json.RawMessage, preserve bool) (*kind, error) {
-	if len(schema) == 0 || string(schema) == "null" {
-		return &kind{managedfields.NewDeducedTypeConverter()}, nil
+func newKind(crdSchema json.RawMessage, preserve bool) (*kind, error) {
+	if len(crdSchema) == 0 || string(crdSchema) == "null" {
+		return &kind{of: sample, converter: managedfields.NewDeducedTypeConverter()}, nil
 	}
-	crd, err := newCRD(schema)
+	crd, err := newCRD(crdSchema)
 	if err != nil {
 		return nil, err
 	}
 	// Such CRDs are old: the server keeps them, but accepts no new ones.
 	crd.Spec.PreserveUnknownFields = preserve
-	spec, err := builder.BuildOpenAPIV3(crd, version, builder.Options{})
+	spec, err := builder.BuildOpenAPIV3(crd, sample.Version, builder.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -62,28 +63,28 @@ func newKind(schema json.RawMessage, preserve bool) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kind{converter}, nil
+	return &kind{of: sample, converter: converter}, nil
 }
 
 // newCRD is an error where the API server would not accept the CRD.
-func newCRD(schema json.RawMessage) (*apiextensionsv1.CustomResourceDefinition, error) {
+func newCRD(crdSchema json.RawMessage) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "samples." + group},
+		ObjectMeta: metav1.ObjectMeta{Name: "samples." + sample.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group,
+			Group: sample.Group,
 			Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "samples", Kind: kindOf},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "samples", Kind: sample.Kind},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: version, Served: true, Storage: true,
+				Name: sample.Version, Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{},
 			}},
 		},
 	}
-	if err := utiljson.Unmarshal(schema, &crd.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
+	if err := utiljson.Unmarshal(crdSchema, &crd.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
 		return nil, err
 	}
 	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(crd)
-	crd.Status.StoredVersions = []string{version}
+	crd.Status.StoredVersions = []string{sample.Version}
 	internal := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func (k *kind) typed(raw json.RawMessage) (*typed.TypedValue, string, error) {
 			return nil, "", err
 		}
 	}
-	object["apiVersion"], object["kind"] = group+"/"+version, kindOf
+	object["apiVersion"], object["kind"] = k.of.ToAPIVersionAndKind()
 	value, err := k.converter.ObjectToTyped(&unstructured.Unstructured{Object: object}, typed.AllowDuplicates)
 	if err != nil || absent {
 		return value, "", err

@@ -17,12 +17,15 @@ use fieldkeeper::ownership::schema::{ListKey, ListShape, Schema, Step};
 use fieldkeeper::ownership::set::PathSet;
 use fieldkeeper::ownership::value;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The oracle's answer to one question; see `tests/control-plane/oracle`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Answer {
     pub schema_error: Option<String>,
+    /// The OpenAPI document of a built-in kind.
+    pub document: Option<Value>,
     pub pairs: Vec<Comparison>,
     pub texts: Vec<Canonical>,
     pub algebra: Vec<Combination>,

@@ -14,7 +14,7 @@ use super::schemas::Node;
 use super::texts;
 use crate::harness::Oracle;
 
-const PAIRS: usize = 16;
+pub const PAIRS: usize = 16;
 const TEXTS: usize = 4;
 const ALGEBRA: usize = 2;
 
@@ -112,7 +112,8 @@ impl Batch {
     }
 }
 
-fn pair(kind: &Node, random: &mut Random) -> Pair {
+/// Two objects of a kind. One of them may be absent.
+pub fn pair(kind: &Node, random: &mut Random) -> Pair {
     let old = objects::object(kind, random);
     let new =
         if random.chance(8) { objects::object(kind, random) } else { objects::changed(&old, kind, random) };
@@ -143,15 +144,15 @@ pub fn question(
     texts: &[String],
     algebra: &[(String, String)],
 ) -> String {
+    with_pairs(&json!({"schema": schema, "preserve": preserve, "texts": texts, "algebra": algebra}), pairs)
+}
+
+/// A request with the pairs that belong to it.
+pub fn with_pairs(request: &Value, pairs: &[Pair]) -> String {
     let raw = |text: &Option<String>| text.as_ref().and_then(|text| RawValue::from_string(text.clone()).ok());
     let pairs: Vec<_> = pairs.iter().map(|(old, new)| (raw(old), raw(new))).collect();
-    serde_json::to_string(
-        &json!({"schema": schema, "preserve": preserve, "texts": texts, "algebra": algebra}),
-    )
-    .and_then(|rest| {
-        Ok(format!("{},\"pairs\":{}}}", rest.trim_end_matches('}'), serde_json::to_string(&pairs)?))
-    })
-    .unwrap()
+    let (request, pairs) = (request.to_string(), serde_json::to_string(&pairs).unwrap());
+    format!("{},\"pairs\":{pairs}}}", request.strip_suffix('}').unwrap())
 }
 
 /// A pair in the form of `tests/data/differential`, to be kept once it is small.

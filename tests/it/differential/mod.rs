@@ -6,6 +6,7 @@
 
 mod agreement;
 mod batch;
+mod builtins;
 mod json;
 mod kept;
 mod objects;

@@ -51,7 +51,7 @@ pub struct Field {
 }
 
 impl Field {
-    fn new(name: &str, node: Node) -> Self {
+    pub fn new(name: &str, node: Node) -> Self {
         Self { name: name.to_owned(), node, implied: false }
     }
 }
@@ -65,7 +65,7 @@ impl Node {
         Self::of(Shape::Scalar(scalar))
     }
 
-    fn list(item: Node, topology: Option<&'static str>, keys: &[&str]) -> Self {
+    pub fn list(item: Node, topology: Option<&'static str>, keys: &[&str]) -> Self {
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
         Self::of(Shape::List { item: Box::new(item), topology, keys })
     }
@@ -101,7 +101,7 @@ impl Node {
         root
     }
 
-    fn structure_of(fields: Vec<Field>) -> Self {
+    pub fn structure_of(fields: Vec<Field>) -> Self {
         Self::of(Shape::Struct { fields, topology: None, embedded: false })
     }
 
