@@ -57,10 +57,13 @@ pub(super) fn origin(
 /// `releases`: the request takes away a finalizer of the requester's, which leaves no gain.
 fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
     let tracking = scope.tracking;
-    if tracking.movements.is_empty() {
-        return Origin::Untracked;
-    }
     let facts = scope.facts;
+    if tracking.movements.is_empty() {
+        // An entry that holds the field already need not move: times have a resolution of a second.
+        let held =
+            |name: &str| tracking.holders_before(&change.path).iter().any(|holder| holder.manager == name);
+        return if facts.field_manager.is_some_and(held) { Origin::Request } else { Origin::Untracked };
+    }
     let written_under = |manager: &str, operation: Operation, subresource: &str| match facts.field_manager {
         _ if manager == ANCIENT_CHANGES || manager == BEFORE_FIRST_APPLY => true,
         Some(name) => manager == name,

@@ -10,6 +10,7 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::cast_precision_loss,
     reason = "a benchmark stops at the first surprise"
 )]
 
@@ -157,7 +158,7 @@ fn main() -> ExitCode {
         let mut contenders = Vec::new();
         for body in &bodies {
             contenders.push(Contender::new(|| {
-                drop(black_box(serde_json::from_slice::<Value>(black_box(body)).unwrap()))
+                drop(black_box(serde_json::from_slice::<Value>(black_box(body)).unwrap()));
             }));
             contenders.push(Contender::new(|| drop(black_box(answer(&plain, black_box(body))))));
         }

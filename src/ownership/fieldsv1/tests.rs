@@ -224,9 +224,9 @@ fn two_texts() -> impl Strategy<Value = (String, String)> {
     let part = || prop::collection::vec(any_text(), 5);
     (part(), part(), prop::collection::vec(any::<bool>(), 5)).prop_map(|(old, other, keep)| {
         let text = |parts: &[&String]| {
-            let [a, b, c, d, e] = parts else { return "{}".to_owned() };
+            let [first, second, third, fourth, fifth] = parts else { return "{}".to_owned() };
             format!(
-                "{{\".\":{{}},\"f:a\":{{\"f:a\":{a},\"f:b\":{b}}},\"f:b\":{c},\"k:{{}}\":{d},\"v:1\":{e}}}"
+                "{{\".\":{{}},\"f:a\":{{\"f:a\":{first},\"f:b\":{second}}},\"f:b\":{third},\"k:{{}}\":{fourth},\"v:1\":{fifth}}}"
             )
         };
         let new: Vec<_> = (0..5).map(|n| if keep[n] { &old[n] } else { &other[n] }).collect();

@@ -81,6 +81,9 @@ async fn ports_of_a_service_are_told_apart_by_port_and_protocol() {
     field.send(&field.patch("dns", &json!({"spec": {"ports": more}})), &alice()).await.allowed();
 }
 
+/// `RoleBinding`s, as requests name them.
+const RESOURCE: &str = "rbac.authorization.k8s.io/v1/rolebindings";
+
 #[tokio::test]
 async fn subjects_of_a_role_binding_are_one_value_unless_a_claim_names_one_of_them() {
     let subject = |name: &str| json!({"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"});
@@ -96,7 +99,6 @@ async fn subjects_of_a_role_binding_are_one_value_unless_a_claim_names_one_of_th
             }),
         )
     };
-    const RESOURCE: &str = "rbac.authorization.k8s.io/v1/rolebindings";
     let whole = owners(&owner("security", &[".subjects"]));
     let role = json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]});
     let role = object("rbac.authorization.k8s.io/v1", "ClusterRole", "anykind-reader", &role);

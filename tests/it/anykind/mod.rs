@@ -101,6 +101,7 @@ pub fn policy(name: &str, api: &str, resource: &str, rest: &str) -> String {
 
 /// An owner that is one person of that name.
 pub fn owner(name: &str, paths: &[&str]) -> String {
-    let fields: String = paths.iter().map(|path| format!("    - path: '{path}'\n")).collect();
+    let fields: Vec<String> = paths.iter().map(|path| format!("    - path: '{path}'\n")).collect();
+    let fields = fields.concat();
     format!("  - name: {name}\n    subjects: [{{kind: User, name: {name}}}]\n    fields:\n{fields}")
 }

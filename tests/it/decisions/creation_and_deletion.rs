@@ -102,22 +102,12 @@ fn an_owner_reference_counts_as_a_deletion_where_deletion_is_kept_to_some() {
     assert_eq!(verdict.findings, []);
 }
 
-#[test]
-fn an_owner_reference_on_a_new_object_deletes_nothing() {
-    let named = NODEPOOLS.replace("  mode: Enforce\n", "  mode: Enforce\n  deletion: {subjects: []}\n");
-    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "parent", "uid": "u-9"}]);
-    let new =
-        with(with(created("x"), "/spec/targetNodes", Value::Null), "/metadata/ownerReferences", reference);
-    let verdict = Request::create(&new).by("@platform-admins").under("x").judge(&target(&[&named]));
-    assert_eq!(refused(&verdict), [""; 0]);
-}
-
 /// A policy on a built-in kind that keeps deletion to `admin`.
 fn nobody_deletes(group: &str, resource: &str) -> Target {
     let policy = format!(
         "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {{name: p}}\nspec:\n  \
         target: {{group: '{group}', version: v1, resource: {resource}}}\n  mode: Enforce\n  \
-        deletion: {{subjects: [{{kind: User, name: admin}}]}}\n"
+        deletion: {{subjects: [{{kind: User, name: admin}}]}}\n  integrity: {{mode: Audit}}\n"
     );
     let policy: FieldPolicy = serde_saphyr::from_str(&policy).unwrap();
     Target {

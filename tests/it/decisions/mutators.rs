@@ -132,3 +132,13 @@ fn a_list_of_items_that_is_applied_empty_is_the_requests_though_no_entry_holds_i
     // Of a plain write an empty list is recorded like any other value.
     assert_eq!(judged("Update"), [""; 0]);
 }
+
+#[test]
+fn an_entry_that_holds_the_field_already_need_not_move() {
+    let new = with(pool(), "/spec/targetNodes", json!(7));
+    let verdict = |manager: &str| {
+        Request::update(&pool(), &new).by("mallory").under(manager).judge(&target(&[NODEPOOLS]))
+    };
+    assert!(!verdict("autoscaler").findings[0].untracked);
+    assert!(verdict("mallory").findings[0].untracked);
+}

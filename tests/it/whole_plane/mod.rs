@@ -263,11 +263,11 @@ impl<'a> Lane<'a> {
         send(&self.admin, &Call::create(&self.resource, &body)).await;
         let mark = json!({"metadata": {"annotations": {marker.clone(): "x"}}});
         let call = Call::merge_patch(&self.at("probe"), &mark).dry_run();
-        let marked = async || {
+        let recorded = async || {
             let reply = send(&self.people[0], &call).await;
             (reply.is_refused() && reply.message().contains(&marker)).then_some(())
         };
-        eventually("a policy to be in force", PATIENCE, marked).await.unwrap();
+        eventually("a policy to be in force", PATIENCE, recorded).await.unwrap();
     }
 
     /// Takes the object of the round before away.

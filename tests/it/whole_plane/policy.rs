@@ -171,7 +171,7 @@ impl Policy {
             // The first one has somebody in it, so that the mode can be switched.
             let few = if owner > 0 && random.chance(20) { 0 } else { 1 + random.below(2) };
             policy.owners.push(Owner { name: format!("owner-{owner}"), subjects: subjects(random, few) });
-            let mut paths: Vec<&[&str]> = (0..1 + random.below(6)).map(|_| random.pick(PATHS)).collect();
+            let mut paths: Vec<&[&str]> = (0..=random.below(6)).map(|_| random.pick(PATHS)).collect();
             // What conditions read has to be claimed without one.
             paths.push(&["spec", "mode"]);
             paths.sort_unstable();
