@@ -298,11 +298,11 @@ async fn f36_two_pods_of_one_leader_elected_controller_are_one_owner() {
     let arena = arena().await;
     let pod = "authentication.kubernetes.io/pod-name";
     let pinned = kind("f36ponds", |policy| {
-        policy.replacen("name: ctrl-a}]", &format!("name: ctrl-a, extra: {{{pod}: ctrl-a-0}}}}]"), 1)
+        policy.replacen("name: ctrl-a}]", &format!("name: ctrl-a, extra: {{{pod}: elected-0}}}}]"), 1)
     })
     .await;
     let (free, pinned) = (Pond::bare("f36").await, Pond::bare_of(&pinned, "f36").await);
-    for (number, name) in ["ctrl-a-0", "ctrl-a-1"].into_iter().enumerate() {
+    for (number, name) in ["elected-0", "elected-1"].into_iter().enumerate() {
         let kubeconfig = token_of_a_pod(arena, name).await;
         let patch = json!({"spec": {"size": format!("by {name}")}}).to_string();
         for pond in [&free, &pinned] {
