@@ -56,7 +56,7 @@ pub(super) fn whole(policy: &Policy, mode: Mode, reason: Reason) -> Finding {
 /// A finding about one path.
 pub(super) fn finding(scope: &Scope<'_, '_>, draft: Draft<'_>) -> Finding {
     let hidden = draft.sensitive || scope.target.sensitive;
-    let holders = scope.tracking.holders_before(&draft.path);
+    let holders = scope.tracking.holders_before(scope.old, &draft.path);
     Finding {
         policy: scope.policy.name.clone(),
         mode: draft.mode,

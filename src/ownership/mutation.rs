@@ -73,13 +73,12 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
             || (written_under(&moved.manager, moved.operation, &moved.subresource)
                 && (moved.retimed || !moved.gained.is_empty()))
     });
-    let Ok(entries) = tracking.after() else { return Origin::Request };
     let mut candidates =
-        entries.iter().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
+        tracking.after().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
     let path = change.path.elements();
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
         is_reviewed_version(scope.target, &entry.api_version)
-            && entry.set().is_ok_and(|set| !holds(&set, path))
+            && entry.set().is_ok_and(|set| !holds(set, path))
     };
     // What the request let go of and is still there took its default: that is the request's doing.
     let let_go = tracking.movements.iter().any(|moved| {
