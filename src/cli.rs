@@ -30,6 +30,8 @@ pub enum Command {
     Controller(ControllerCommand),
     /// Print the CustomResourceDefinitions.
     Crd(CrdArgs),
+    /// Check FieldPolicies in files for what their author can hardly mean. Needs no cluster.
+    Lint(LintArgs),
 }
 
 /// The controllers.
@@ -127,6 +129,52 @@ pub struct CrdArgs {
     /// Write one file for each kind into this directory instead of printing.
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
+}
+
+/// `fieldkeeper lint`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 wrong usage or unreadable files.
+
+Examples:
+  fieldkeeper lint -f policy.yaml --crd crd.yaml
+  kustomize build deploy | fieldkeeper lint -f - -o json")]
+pub struct LintArgs {
+    /// File with FieldPolicies, or - for standard input; may be given more than once. CustomResourceDefinitions and
+    /// ServiceAccounts in it are heeded, everything else is passed over.
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// File with CustomResourceDefinitions of the targets; may be given more than once.
+    #[arg(long = "crd", value_name = "FILE")]
+    pub crds: Vec<PathBuf>,
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: LintOutput,
+    /// The lightest finding that makes the exit code 1.
+    #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
+    pub fail_on: FailOn,
+}
+
+/// Forms of the findings of `fieldkeeper lint`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LintOutput {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Which findings count as a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Every one.
+    Note,
+    /// Warnings and errors.
+    #[default]
+    Warning,
+    /// Errors only.
+    Error,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,7 @@
 //! From parsed arguments to the parts that do the work, and from results to exit codes.
 
+mod lint;
+
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +18,8 @@ use crate::{api, controllers};
 
 /// Nothing was found, everything was done.
 pub const DONE: u8 = 0;
+/// What was looked for was found.
+pub const FOUND: u8 = 1;
 /// Wrong usage, or it could not run.
 pub const FAILED: u8 = 2;
 /// The cluster cannot be reached, or does not let us.
@@ -24,12 +28,13 @@ pub const UNREACHABLE: u8 = 3;
 /// Runs one command to its end.
 pub async fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
-        Command::Webhook(args) => webhook(*args).await,
-        Command::Controller(ControllerCommand::Policy(args)) => policy_controller(args).await,
-        Command::Crd(args) => crd(&args),
+        Command::Webhook(args) => webhook(*args).await.map(|()| DONE),
+        Command::Controller(ControllerCommand::Policy(args)) => policy_controller(args).await.map(|()| DONE),
+        Command::Crd(args) => crd(&args).map(|()| DONE),
+        Command::Lint(args) => lint::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::from(DONE),
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             let _ = writeln!(io::stderr(), "fieldkeeper: {}", chain(&error));
             ExitCode::from(FAILED)

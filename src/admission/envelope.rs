@@ -286,6 +286,15 @@ impl Request<'_> {
         self.object.or(self.old_object)
     }
 
+    /// The name of that object; a collection is deleted object by object, and only the object has it.
+    #[must_use]
+    pub fn object_name(&self) -> Cow<'_, str> {
+        if !self.name.is_empty() {
+            return Cow::Borrowed(&self.name);
+        }
+        self.subject().and_then(head).map(|head| head.metadata().name.clone()).unwrap_or_default()
+    }
+
     /// The stored object and the new one are the same bytes. Both come from one encoder, so equal
     /// bytes mean equal values; different bytes mean nothing.
     #[must_use]

@@ -126,6 +126,7 @@ impl Edge {
                 let inputs = Inputs {
                     snapshot: snapshot.as_deref(),
                     policy_review: &self.hooks.policy_review,
+                    namespaces: &self.hooks.namespaces,
                     parent,
                     now: Timestamp::now().as_second(),
                 };
@@ -201,7 +202,7 @@ impl Edge {
             subresource: request.subresource.to_string(),
             kind: request.kind.kind.to_string(),
             namespace: request.namespace.to_string(),
-            name: name_of(request),
+            name: request.object_name().into_owned(),
             object_uid: stored.map(|head| head.metadata().uid.to_string()).unwrap_or_default(),
             username: request.requester.username.clone(),
             denied: judged.reply.denial.is_some(),
@@ -240,7 +241,7 @@ fn log(endpoint: Endpoint, opened: &Opened<'_>, request: &Request<'_>, judged: &
         resource = &*request.resource.resource,
         subresource = &*request.subresource,
         namespace = &*request.namespace,
-        name = name_of(request),
+        name = &*request.object_name(),
         field_manager = request.field_manager,
         fields = shown.join(" "),
         fields_total = judged.fields.len(),
@@ -252,13 +253,4 @@ fn log(endpoint: Endpoint, opened: &Opened<'_>, request: &Request<'_>, judged: &
         "{}",
         if bypass { "bypass used" } else { "review" }
     );
-}
-
-/// The name of the object; a collection is deleted object by object, and only the object has it.
-fn name_of(request: &Request<'_>) -> String {
-    if request.name.is_empty() {
-        let head = request.subject().and_then(head);
-        return head.map(|head| head.metadata().name.to_string()).unwrap_or_default();
-    }
-    request.name.to_string()
 }

@@ -24,9 +24,12 @@ use super::{Connected, snapshot};
 use crate::api::FieldPolicySpec;
 use crate::cluster::events::Events;
 use crate::cluster::in_force::{Compile, with_compiler};
+use crate::cluster::namespaces::Namespaces;
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
 use crate::cluster::write::Writer;
 use crate::ownership::decide::MAX_PAUSE;
+use crate::ownership::rule::Policy;
+use crate::policy::lint::{self, Facts, Severity};
 use crate::telemetry::policies::PolicyMetrics;
 
 /// Who reports events.
@@ -48,12 +51,14 @@ pub fn connect(
     let ids = PolicyIds::default();
     let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "webhook".to_owned());
     let events = Events::new(Writer::new(client.clone()), CONTROLLER, &instance);
+    let namespaces = Namespaces::default();
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
-        policy_review: policy_review(with_compiler),
+        policy_review: policy_review(with_compiler, snapshots.clone()),
+        namespaces: namespaces.clone(),
         notices: Some(notices),
     };
-    let follow = snapshot::run(client, with_compiler, snapshots, gate, metrics, ids.clone());
+    let follow = snapshot::run(client, with_compiler, snapshots, namespaces, gate, metrics, ids.clone());
     // The watches alone keep this going: without them there is nothing to be ready with.
     let background = async move {
         let tell = async {
@@ -102,6 +107,13 @@ impl ParentReader for Parents {
     }
 }
 
+/// Claims on one target that are checked in a review: lint compares them with each other.
+const MAX_LINTED: usize = 512;
+/// Warnings of one review; a terminal shows them all.
+const MAX_WARNINGS: usize = 10;
+/// Characters of one warning.
+const MAX_WARNING: usize = 250;
+
 /// The part of a FieldPolicy that its review needs.
 #[derive(Deserialize)]
 struct Reviewed {
@@ -118,18 +130,57 @@ struct ReviewedMetadata {
     generation: i64,
 }
 
-/// Judges FieldPolicies with `compile`.
-pub fn policy_review(compile: impl Compile + Send + Sync + 'static) -> PolicyReview {
+/// Judges FieldPolicies with `compile`, and warns of what lint finds beside those in `snapshots`.
+pub fn policy_review(compile: impl Compile + Send + Sync + 'static, snapshots: Snapshots) -> PolicyReview {
     Arc::new(move |object| {
         let Reviewed { metadata, spec } = serde_json::from_str(object.get())
             .map_err(|error| format!("this FieldPolicy cannot be read: {error}"))?;
         let policy = compile(&metadata.name, metadata.generation, &spec)?;
         // One that lies further ahead would not count now, and begin by itself later: nobody means that.
-        if policy.paused_until.is_some_and(|until| until - Timestamp::now().as_second() > MAX_PAUSE) {
+        let now = Timestamp::now().as_second();
+        if policy.paused_until.is_some_and(|until| until - now > MAX_PAUSE) {
             return Err("spec.pausedUntil: a pause lasts 24 hours at most".to_owned());
         }
-        Ok(Vec::new())
+        Ok(warnings(&policy, &spec, &snapshots, now))
     })
+}
+
+/// What lint says, as far as it wants mending: notes are for who asks `fieldkeeper lint`.
+fn warnings(policy: &Policy, spec: &FieldPolicySpec, snapshots: &Snapshots, now: i64) -> Vec<String> {
+    let snapshot = snapshots.load();
+    let target = snapshot
+        .as_ref()
+        .and_then(|snapshot| snapshot.policies.target(&spec.target.group, &spec.target.resource));
+    let others: Vec<Arc<Policy>> = target
+        .into_iter()
+        .flat_map(|target| target.policies.iter().filter(|other| other.name != policy.name).cloned())
+        .collect();
+    let claims: usize = others.iter().map(|other| other.claims.len()).sum();
+    if claims + policy.claims.len() > MAX_LINTED {
+        return vec!["fieldkeeper: too large to be checked here; run fieldkeeper lint".to_owned()];
+    }
+    // The schema is of the version that the policies in force are written for.
+    let same_version = target.filter(|target| *target.version == *spec.target.version);
+    let facts =
+        Facts { schema: same_version.map(|target| &*target.schema), now: Some(now), ..Facts::default() };
+    let findings = lint::lint(policy, spec, &others, &facts);
+    let heavy = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+    let mut warnings: Vec<String> =
+        heavy.map(|finding| cut(&format!("fieldkeeper: {finding}"), MAX_WARNING)).collect();
+    let more = warnings.len().saturating_sub(MAX_WARNINGS);
+    if more > 0 {
+        warnings.truncate(MAX_WARNINGS);
+        warnings.push(format!("fieldkeeper: {more} more; run fieldkeeper lint"));
+    }
+    warnings
+}
+
+/// The first `length` characters at most, with a sign where something is cut off.
+fn cut(text: &str, length: usize) -> String {
+    if text.chars().count() <= length {
+        return text.to_owned();
+    }
+    text.chars().take(length.saturating_sub(1)).chain(['\u{2026}']).collect()
 }
 
 #[cfg(test)]
@@ -140,7 +191,7 @@ mod tests {
         let compile = |name: &str, generation: i64, _: &FieldPolicySpec| {
             Err(format!("{name} {generation} spec.owners[0].fields[1].path: a key is missing"))
         };
-        policy_review(compile)(&RawValue::from_string(object.to_owned()).unwrap())
+        policy_review(compile, Snapshots::default())(&RawValue::from_string(object.to_owned()).unwrap())
     }
 
     #[test]
@@ -158,10 +209,37 @@ mod tests {
                 r#"{{"metadata": {{"name": "a"}}, "spec": {{"pausedUntil": "{until}", "deletion": {{}},
                     "target": {{"version": "v1", "resource": "pods"}}}}}}"#
             );
-            policy_review(with_compiler)(&RawValue::from_string(object).unwrap())
+            policy_review(with_compiler, Snapshots::default())(&RawValue::from_string(object).unwrap())
         };
         assert_eq!(in_hours(23), Ok(Vec::new()));
         assert_eq!(in_hours(25).unwrap_err(), "spec.pausedUntil: a pause lasts 24 hours at most");
+    }
+
+    #[test]
+    fn what_lint_finds_is_warned_of_in_short_lines() {
+        let fields = |count: usize| {
+            let names =
+                (0..count).map(|n| format!(r#"{{"path": ".spec.{}{n}", "when": "false"}}"#, "x".repeat(240)));
+            names.collect::<Vec<_>>().join(",")
+        };
+        let warned = |count: usize| {
+            let object = format!(
+                r#"{{"metadata": {{"name": "a"}}, "spec": {{"target": {{"version": "v1", "resource": "pods"}},
+                    "owners": [{{"name": "o", "fields": [{}]}}]}}}}"#,
+                fields(count)
+            );
+            let review = policy_review(with_compiler, Snapshots::default());
+            review(&RawValue::from_string(object).unwrap()).unwrap()
+        };
+        let warnings = warned(30);
+        assert_eq!(warnings.len(), MAX_WARNINGS + 1);
+        assert!(
+            warnings[0].starts_with("fieldkeeper: spec.owners[o].fields[0].when: never true"),
+            "{warnings:?}"
+        );
+        assert!(warnings[0].ends_with('\u{2026}') && warnings[0].chars().count() == MAX_WARNING);
+        assert_eq!(warnings[MAX_WARNINGS], "fieldkeeper: 20 more; run fieldkeeper lint");
+        assert_eq!(warned(MAX_LINTED + 1).len(), 1, "a review has no time for that");
     }
 
     #[test]

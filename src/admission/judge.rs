@@ -15,6 +15,7 @@ use super::envelope::{Malformed, Request};
 use super::head::head;
 use super::reply::{Denial, Refusal, Reply};
 use super::state::{ParentError, ParentRef, PolicyReview, Snapshot};
+use crate::cluster::namespaces::Namespaces;
 use crate::ownership::decide::{Decision, decide, undecided};
 use crate::ownership::explain::{Cause, explain};
 use crate::ownership::facts::{Facts, Operation};
@@ -87,6 +88,8 @@ pub struct Inputs<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// Judges FieldPolicy objects.
     pub policy_review: &'a PolicyReview,
+    /// Labels of namespaces.
+    pub namespaces: &'a Namespaces,
     /// The parent of a `/scale` request, once it was asked for.
     pub parent: Option<&'a Parent>,
     /// Seconds since the Unix epoch.
@@ -157,7 +160,10 @@ fn unable(endpoint: Endpoint, enforced: bool, why: &str) -> Judged {
 }
 
 fn ask(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>, target: &Arc<Target>) -> Step {
-    let mut facts = facts(request, inputs.now);
+    let name = request.object_name();
+    let labels = inputs.namespaces.labels(&request.namespace);
+    let mut facts = facts(request, &name, inputs.now);
+    facts.namespace_labels = labels.as_deref();
     let verdict = match inputs.parent {
         None => match decide(&facts, target) {
             Decision::Decided(verdict) => verdict,
@@ -194,7 +200,7 @@ fn answer(endpoint: Endpoint, request: &Request<'_>, facts: &Facts<'_>, verdict:
         reply.denial = Some(Denial {
             refusal: Refusal::Forbidden,
             message: words.message.clone(),
-            name: request.name.to_string(),
+            name: facts.name.to_owned(),
             group: request.resource.group.to_string(),
             kind: request.kind.kind.to_string(),
             causes: words.causes,
@@ -262,7 +268,7 @@ fn review_policy(review: &PolicyReview, endpoint: Endpoint, request: &Request<'_
     }
 }
 
-fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
+fn facts<'a>(request: &'a Request<'_>, name: &'a str, now: i64) -> Facts<'a> {
     Facts {
         requester: &request.requester,
         operation: request.operation,
@@ -272,7 +278,8 @@ fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
         subresource: &request.subresource,
         kind: &request.kind.kind,
         namespace: &request.namespace,
-        name: &request.name,
+        namespace_labels: None,
+        name,
         field_manager: request.field_manager.as_deref(),
         object: request.object,
         old_object: request.old_object,
@@ -284,7 +291,8 @@ fn facts<'a>(request: &'a Request<'_>, now: i64) -> Facts<'a> {
 fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
     (!request.name.is_empty()).then(|| ParentRef {
         group: target.group.to_string(),
-        version: target.version.to_string(),
+        // The reviewed one: the target's may not be served any more.
+        version: request.resource.version.to_string(),
         resource: target.resource.to_string(),
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),

@@ -9,14 +9,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
+use tokio::sync::watch;
 
 use super::notices::PolicyIds;
 use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
-use crate::cluster::schemas::{Kind, Kinds};
+use crate::cluster::namespaces::{self, Namespaces};
+use crate::cluster::schemas::{Kind, Kinds, Unresolved};
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
 use crate::telemetry::policies::PolicyMetrics;
@@ -26,31 +29,50 @@ pub const GATE: &str = "policies";
 /// Why the gate is closed at first.
 pub const GATE_REASON: &str = "policies are not loaded yet";
 
+/// How long new policies wait for the labels of namespaces. Listing them takes milliseconds; without the right to,
+/// policies must come into force all the same.
+const NAMESPACES: Duration = Duration::from_secs(3);
+
 /// Follows the cluster for ever. When it ends, its gate closes.
 pub async fn run(
     client: Client,
     compile: impl Compile + Send + Sync,
     snapshots: Snapshots,
+    namespaces: Namespaces,
     gate: Gate,
     metrics: PolicyMetrics,
     ids: PolicyIds,
 ) {
-    let (mut feed, watches) = feed(client);
+    let (mut feed, watches) = feed(client.clone());
+    let (needed, asked) = watch::channel(false);
     let follow = async {
         while let Some(scene) = feed.next(&compile).await {
             let policies = policy_set(&scene);
             report(&scene, &metrics);
             let stored = scene.policies.iter().map(|judged| &judged.stored);
             ids.store(stored.map(|policy| (policy.name.clone(), policy.uid.clone())).collect());
+            needed.send_replace(selects_namespaces(&policies));
+            // Until they are listed, a policy for a few namespaces would hold in all of them.
+            if *needed.borrow() && !namespaces.listed(NAMESPACES).await {
+                tracing::warn!(
+                    "the labels of namespaces are not known: policies that select by them hold everywhere"
+                );
+            }
             snapshots.store(Snapshot { policies });
             gate.open();
         }
     };
     tokio::select! {
         () = watches => {}
+        () = namespaces::run(client, asked, namespaces.clone()) => {}
         () = follow => {}
     }
     tracing::error!("the watches have ended; policies will not change any more");
+}
+
+fn selects_namespaces(policies: &PolicySet) -> bool {
+    let mut all = policies.targets().flat_map(|target| &target.policies);
+    all.any(|policy| policy.selection.namespaces.is_some())
 }
 
 /// The policies in force, by target.
@@ -78,6 +100,7 @@ fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, k
         group: resource.group.as_str().into(),
         resource: resource.resource.as_str().into(),
         version: version.into(),
+        any_version: !kind.converts && matches!(kind.unresolved, Some(Unresolved::VersionNotServed { .. })),
         schema: kind.schema.clone(),
         versions: kind.versions.clone(),
         scale: scale(resource, &kind),
@@ -130,6 +153,7 @@ mod tests {
     use super::*;
     use crate::cluster::in_force::{judge, with_compiler};
     use crate::cluster::policies::StoredPolicy;
+    use crate::cluster::schemas::Unresolved;
 
     fn policy(name: &str, group: &str, resource: &str, path: &str) -> Arc<StoredPolicy> {
         Arc::new(StoredPolicy {
@@ -182,7 +206,7 @@ mod tests {
     fn the_count_behind_scale_comes_from_the_crd_or_from_the_table() {
         let replicas = |group: &str, resource: &str, path: Option<&str>| {
             let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
-            let mut kind = Kind::without_crd(&resource);
+            let mut kind = Kind::without_crd(&resource, Unresolved::NotLoaded);
             kind.replicas = path.map(str::to_owned);
             scale(&resource, &kind).map(|scale| scale.replicas.to_string())
         };

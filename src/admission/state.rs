@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use crate::cluster::namespaces::Namespaces;
 use crate::ownership::rule::PolicySet;
 use crate::ownership::verdict::Verdict;
 pub use crate::telemetry::health::{Gate, Readiness};
@@ -130,6 +131,8 @@ pub struct Hooks {
     pub parents: Arc<dyn ParentReader>,
     /// Judges FieldPolicy objects.
     pub policy_review: PolicyReview,
+    /// Labels of namespaces, where some policy asks for them.
+    pub namespaces: Namespaces,
     /// Takes notices; a full channel loses them (counted), a review never waits.
     pub notices: Option<mpsc::Sender<Notice>>,
 }

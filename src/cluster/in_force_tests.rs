@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::ownership::rule::{Creation, Integrity, Mode, Unlisted};
+use crate::ownership::selection::Selection;
 
 fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Policy, String> {
     if spec.owners.iter().any(|owner| owner.name == "bad") {
@@ -12,6 +13,7 @@ fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Policy
     Ok(Policy {
         name: name.into(),
         generation,
+        selection: Selection::default(),
         mode: Mode::Enforce,
         owners: Vec::new(),
         claims: Vec::new(),

@@ -2,8 +2,8 @@
 //!
 //! Input: a kubeconfig or the pod's service account. Output: a [`client`] that
 //! names itself, writes that carry a manager ([`write`]), single live reads
-//! ([`read`]), and a [`feed`] of the policies ([`policies`], [`in_force`]) and
-//! the kinds they govern ([`schemas`]).
+//! ([`read`]), a [`feed`] of the policies ([`policies`], [`in_force`]) and the
+//! kinds they govern ([`schemas`]), and the labels of [`namespaces`].
 //!
 //! Must not decide anything about ownership: that is `ownership` and `policy`.
 
@@ -11,6 +11,7 @@ pub mod client;
 pub mod events;
 pub mod feed;
 pub mod in_force;
+pub mod namespaces;
 pub mod policies;
 pub mod read;
 pub mod schemas;

@@ -21,6 +21,7 @@ use super::reserved;
 use super::rule::{Mode, Target};
 use super::scale;
 use super::scope::Scope;
+use super::selection;
 use super::system;
 use super::tracking::Tracking;
 use super::verdict::{Finding, Reason, Verdict};
@@ -41,9 +42,13 @@ pub enum Decision {
 /// Judges one request.
 #[must_use]
 pub fn decide(facts: &Facts<'_>, target: &Target) -> Decision {
+    let Some(target) = selection::narrow(facts, target) else { return Decision::NeedsParent };
+    let target = &*target;
     let findings = match facts.operation {
+        _ if target.policies.is_empty() => Vec::new(),
         Operation::Connect => Vec::new(),
         Operation::Delete => judge_deletion(facts, target),
+        Operation::Create if is_eviction(facts) => judge_deletion(facts, target),
         Operation::Create | Operation::Update if facts.subresource == "scale" => {
             match scale::judge(facts, target) {
                 Some(findings) => findings,
@@ -60,6 +65,7 @@ pub fn decide(facts: &Facts<'_>, target: &Target) -> Decision {
 /// For callers who learn of the trouble outside `decide`, such as a parent that could not be read.
 #[must_use]
 pub fn undecided(facts: &Facts<'_>, target: &Target, why: &str) -> Verdict {
+    let target = &*selection::narrow_unjudged(facts, target);
     conclude(facts, target, undecided_findings(target, why), Vec::new())
 }
 
@@ -101,6 +107,11 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
     Verdict { findings, break_glass, notes }
 }
 
+/// A pod is deleted through this subresource too, and the deletion inside is never reviewed.
+fn is_eviction(facts: &Facts<'_>) -> bool {
+    facts.group.is_empty() && facts.resource == "pods" && facts.subresource == "eviction"
+}
+
 fn judge_deletion(facts: &Facts<'_>, target: &Target) -> Vec<Finding> {
     let mut findings = Vec::new();
     for policy in &target.policies {
@@ -108,7 +119,7 @@ fn judge_deletion(facts: &Facts<'_>, target: &Target) -> Vec<Finding> {
         if Judge::new(policy, facts).is(deleters) || system::may_delete(facts) {
             continue;
         }
-        if facts.old_object.is_none() {
+        if facts.old_object.is_none() && !is_eviction(facts) {
             let why = "the review of a deletion does not carry the object".to_owned();
             findings.push(whole(policy, policy.mode, Reason::Undecided(why)));
             continue;
@@ -131,7 +142,7 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
         (Operation::Create, Some(_)) => return undecided("the review of a creation carries an old object"),
         _ => {}
     }
-    if facts.version != &*target.version {
+    if facts.version != &*target.version && !target.any_version {
         return undecided(&format!(
             "the object is of version {} and the policies' paths are written for {}",
             facts.version, target.version
@@ -173,7 +184,7 @@ fn compare<'f>(
         let (changes, tracking) = (&*changes, &tracking);
         let scope = Scope { facts, target, policy, judge, tracking, changes, old, new: Some(new) };
         scope.judge_changes(&mut findings, &mut notes);
-        reserved::judge(&scope.judge, facts, tracking, &mut findings);
+        reserved::judge(&scope, &mut findings);
         integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)

@@ -79,6 +79,7 @@ pub fn explain(facts: &Facts<'_>, verdict: &Verdict) -> Answer {
 
 fn denial(facts: &Facts<'_>, refused: &[&Finding]) -> String {
     let act = match facts.operation {
+        Operation::Create if facts.subresource == "eviction" => "evict",
         Operation::Create => "set",
         Operation::Delete => "delete",
         Operation::Update | Operation::Connect => "change",
@@ -154,7 +155,11 @@ fn requester(facts: &Facts<'_>) -> String {
 }
 
 fn object(facts: &Facts<'_>) -> String {
-    let kind = if facts.subresource == "scale" { "the scale of" } else { facts.kind };
+    let kind = match facts.subresource {
+        "scale" => "the scale of",
+        "eviction" => "Pod",
+        _ => facts.kind,
+    };
     match (facts.namespace, facts.name) {
         (_, "") => format!("{kind} of {}", facts.resource),
         ("", name) if facts.subresource == "scale" => format!("{kind} {}/{name}", facts.resource),

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::selection::Labels;
+
 /// Who asks: the effective user of the request, as the API server authenticated it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requester {
@@ -53,6 +55,8 @@ pub struct Facts<'a> {
     pub kind: &'a str,
     /// Namespace, empty for a cluster-scoped object.
     pub namespace: &'a str,
+    /// Labels of that namespace; `None` if they are not known. Unused for cluster-scoped objects.
+    pub namespace_labels: Option<&'a Labels>,
     /// Object name; empty for `DELETECOLLECTION`, where `old_object` names it.
     pub name: &'a str,
     /// `fieldManager` as the client sent it; `None` when it sent none. Never authority.

@@ -12,7 +12,7 @@
 mod hold;
 mod server;
 
-use super::diff::Change;
+use super::diff::{Change, NodeKind};
 use super::element::Element;
 use super::entry::Operation;
 use super::facts::Facts;
@@ -25,6 +25,7 @@ use super::rule::Mode;
 use super::scope::Scope;
 use super::set::PathSet;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
+use super::value;
 use super::verdict::{Finding, Reason, Tampering};
 
 /// What the check of one policy works with.
@@ -38,7 +39,8 @@ struct Check<'s, 'p, 'f> {
 /// The paths whose value a request changes, for [`judge`].
 pub(super) fn changed_paths(changes: &[Change<'_>]) -> PathSet {
     let mut paths = PathSet::default();
-    for change in changes {
+    // That a container came or went says nothing of what else is claimed to be in it.
+    for change in changes.iter().filter(|change| change.leaf || change.node != NodeKind::Container) {
         let path = change.path.elements();
         paths.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
     }
@@ -274,7 +276,15 @@ impl Check<'_, '_, '_> {
                 continue;
             }
             let Some(owners) = self.of_others(elements) else { continue };
-            if self.is_structure(movement, elements)? {
+            // What was held below a node that has become atomic is now held as the node.
+            let rolled_up =
+                movement.before.set()?.has_below(elements) && !movement.after.set()?.has_below(elements);
+            if rolled_up || self.is_structure(movement, elements)? {
+                continue;
+            }
+            // What is not there cannot be applied: such a hold was written into the entry.
+            if matches!(value::at(self.new, elements, self.scope.target.schema.root()), Ok(None)) {
+                self.report(findings, Some((path.clone(), owners)), Tampering::Forged);
                 continue;
             }
             self.push(findings, mode, Some((path.clone(), owners)), Reason::CoOwnership);

@@ -129,7 +129,7 @@ impl<'p, 'f> Judge<'p, 'f> {
             let refused = |why| Judgement::Refused { mode, why, claims: vec![claim], depth };
             match group {
                 Group { unknown: Some(text), .. } => Some(Judgement::Undecided { mode, text, depth }),
-                Group { closed: true, .. } => Some(refused(Refusal::Closed)),
+                Group { closed: Some(_), .. } => Some(refused(Refusal::Closed)),
                 Group { mine: false, .. } => Some(refused(Refusal::Owned)),
                 _ => None,
             }
@@ -149,7 +149,11 @@ impl<'p, 'f> Judge<'p, 'f> {
             {
                 self.add(&mut group, index, claim, path, active, reach);
             }
-            let Some(mode) = group.mode else { continue };
+            let Some(strictest) = group.mode else { continue };
+            let mine = group.mine && !group.manager_missing;
+            // For its owners a closed path is closed as strictly as whoever closes it says, and not
+            // as strictly as they keep others out.
+            let mode = group.closed.filter(|_| mine).unwrap_or(strictest);
             let stricter = match &found {
                 None => true,
                 Some(Judgement::Refused { mode: milder, .. }) => mode > *milder,
@@ -162,14 +166,14 @@ impl<'p, 'f> Judge<'p, 'f> {
             if let Some(text) = group.unknown {
                 return Judgement::Undecided { mode, text, depth };
             }
-            let why = match (group.closed, group.mine, group.manager_missing) {
-                (false, true, false) => {
+            let why = match (group.closed.is_some(), group.mine) {
+                (false, true) if mine => {
                     // An owner of a broader, stricter claim may write; the milder claim still reports.
                     return found.unwrap_or(Judgement::Owned { depth });
                 }
-                (true, ..) => Refusal::Closed,
-                (_, true, true) => Refusal::Manager,
-                (_, false, _) => Refusal::Owned,
+                (true, _) => Refusal::Closed,
+                (false, true) => Refusal::Manager,
+                (false, false) => Refusal::Owned,
             };
             let mut claims = group.claims;
             let mut deepest = depth;
@@ -209,7 +213,9 @@ impl<'p, 'f> Judge<'p, 'f> {
             Activity::Active => {}
         }
         group.mode = group.mode.max(Some(claim.mode));
-        group.closed |= owner.subjects.is_empty();
+        if owner.subjects.is_empty() {
+            group.closed = group.closed.max(Some(claim.mode));
+        }
         if self.is(&owner.subjects) {
             let allowed = self.writes_as_required(owner);
             // One owner whose manager fits is enough.
@@ -241,7 +247,8 @@ impl<'p, 'f> Judge<'p, 'f> {
 #[derive(Default)]
 struct Group<'p> {
     mode: Option<Mode>,
-    closed: bool,
+    /// The strictest mode of the claims without subjects, if there are any.
+    closed: Option<Mode>,
     mine: bool,
     manager_missing: bool,
     unknown: Option<String>,

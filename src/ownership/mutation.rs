@@ -6,10 +6,11 @@
 //! mutator. Where tracking stood still nothing is proven.
 
 use super::condition::Objects;
-use super::diff::{Change, ChangeKind};
+use super::diff::{Change, ChangeKind, NodeKind};
 use super::element::Element;
 use super::entry::{ManagedFieldsEntry, Operation};
 use super::judge::Activities;
+use super::raw::Kind;
 use super::rule::{Claim, Target};
 use super::scope::Scope;
 use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY};
@@ -76,8 +77,12 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
     let mut candidates =
         tracking.after().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
     let path = change.path.elements();
+    // A list of items that is applied empty is in no entry.
+    let leaves_no_trace =
+        change.node == NodeKind::Leaf && change.new.is_some_and(|value| value.kind() == Kind::Array);
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
-        is_reviewed_version(scope.target, &entry.api_version)
+        !(leaves_no_trace && entry.operation == Operation::Apply)
+            && is_reviewed_version(scope.target, &entry.api_version)
             && entry.set().is_ok_and(|set| !holds(set, path))
     };
     // What the request let go of and is still there took its default: that is the request's doing.

@@ -11,6 +11,7 @@ use super::condition::Expr;
 use super::facts::Requester;
 use super::pattern::Pattern;
 use super::schema::Schema;
+use super::selection::Selection;
 
 /// How strictly a rule is applied, from mildest to strictest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,6 +178,8 @@ pub struct Policy {
     pub name: Arc<str>,
     /// Generation that was compiled.
     pub generation: i64,
+    /// The objects that it governs.
+    pub selection: Selection,
     /// The policy's own mode.
     pub mode: Mode,
     /// Owners, in the order of the policy.
@@ -222,6 +225,9 @@ pub struct Target {
     pub resource: Arc<str>,
     /// The version that the policies' paths are written for.
     pub version: Arc<str>,
+    /// That version is not served any more, but the others hold the same fields in the same places:
+    /// the paths hold in each of them.
+    pub any_version: bool,
     /// Topology of that version; deduced where no schema is known.
     pub schema: Arc<Schema>,
     /// Every version that the kind has, as `group/version` (an entry of another one cannot be

@@ -80,7 +80,7 @@ fn judge_count(
         let judge = Judge::new(policy, facts);
         let (tracking, changes) = (&tracking, &[]);
         let scope = Scope { facts, target, policy, judge, tracking, changes, old: parent, new: None };
-        reserved::judge(&scope.judge, facts, tracking, &mut findings);
+        reserved::judge(&scope, &mut findings);
         if let Some(draft) = refused(&scope, &path, changed, stored, Some(after)) {
             findings.push(finding(&scope, draft));
         }

@@ -3,6 +3,7 @@
 //! Input: the typed difference, the requester, one policy. Output: findings, and
 //! notes on what is tolerated. Each changed leaf is judged once.
 
+use super::defaults;
 use super::diff::{Change, ChangeKind, NodeKind};
 use super::element::Element;
 use super::facts::{Facts, Operation};
@@ -138,10 +139,7 @@ impl<'p, 'f> Scope<'p, 'f> {
             new: if whole_node { None } else { change.new },
             untracked: false,
         };
-        let deletes = !self.creating() && is_added_owner_reference(change);
-        if deletes && self.policy.deletion.is_some() && !self.may_delete() {
-            // A reference to an owner that is gone makes the garbage collector delete the object. Of a
-            // creation that takes nothing that was there: whoever creates need not create.
+        if self.policy.deletion.is_some() && self.leads_to_deletion(change) && !self.may_delete() {
             return Some(draft(self.policy.mode, Reason::Deletion, Vec::new(), None, false));
         }
         match judgement {
@@ -192,17 +190,25 @@ impl<'p, 'f> Scope<'p, 'f> {
         }
     }
 
+    /// Whether the change makes a controller delete the object, now or sooner than it would.
+    fn leads_to_deletion(&self, change: &Change<'_>) -> bool {
+        // What is created with it is not lost by it.
+        !self.creating()
+            && (is_added_owner_reference(change)
+                || (self.facts.group == "batch" && self.facts.resource == "jobs" && is_shorter_life(change)))
+    }
+
     fn may_delete(&self) -> bool {
         self.policy.deletion.as_ref().is_none_or(|deleters| self.judge.is(deleters))
     }
 
-    /// A value that the schema's default put there was set by nobody.
+    /// A value that a default of the schema, or one in the API server's code, put there was set by nobody.
     fn set_by_nobody(&self, change: &Change<'_>) -> bool {
-        change.kind == ChangeKind::Added
-            && change.new.is_some_and(|value| {
-                // A default that cannot be read is no excuse: the value counts as set.
-                self.target.schema.is_default(change.path.elements(), value).unwrap_or(false)
-            })
+        let (ChangeKind::Added, Some(value)) = (change.kind, change.new) else { return false };
+        let path = change.path.elements();
+        // A default that cannot be read is no excuse: the value counts as set.
+        self.target.schema.is_default(path, value).unwrap_or(false)
+            || self.new.is_some_and(|object| defaults::is_default(self.target, object, path, value))
     }
 
     /// Whether a condition reads a leaf that this write changes, and each such leaf is changed legally.
@@ -222,8 +228,23 @@ impl<'p, 'f> Scope<'p, 'f> {
     }
 }
 
+/// A reference to an owner that is gone makes the garbage collector delete the object.
 fn is_added_owner_reference(change: &Change<'_>) -> bool {
     change.kind == ChangeKind::Added
         && matches!(change.path.elements(), [Element::Field(metadata), Element::Field(references), ..]
             if **metadata == *"metadata" && **references == *"ownerReferences")
+}
+
+/// A finished job is deleted after `ttlSecondsAfterFinished`, and never without it.
+fn is_shorter_life(change: &Change<'_>) -> bool {
+    let [Element::Field(spec), Element::Field(seconds)] = change.path.elements() else { return false };
+    if **spec != *"spec" || **seconds != *"ttlSecondsAfterFinished" {
+        return false;
+    }
+    let number = |raw: Option<Raw<'_>>| raw.and_then(|raw| raw.text().parse::<u64>().ok());
+    match (number(change.old), number(change.new)) {
+        (_, None) => change.new.is_some(),
+        (None, Some(_)) => true,
+        (Some(old), Some(new)) => new < old,
+    }
 }

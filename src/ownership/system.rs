@@ -6,6 +6,7 @@
 use super::diff::{Change, ChangeKind};
 use super::element::{Element, Scalar};
 use super::facts::{Facts, Operation};
+use super::raw::Raw;
 
 /// The garbage collector's users: with and without credentials of its own.
 const GARBAGE_COLLECTOR: [&str; 2] =
@@ -52,9 +53,25 @@ fn is_garbage_collection(change: &Change<'_>) -> bool {
             change.kind == ChangeKind::Removed && DELETION_FINALIZERS.contains(&&**name)
         }
         ("ownerReferences", _) if change.kind == ChangeKind::Removed => true,
-        ("ownerReferences", [Element::Key(_), Element::Field(name)]) => {
-            **name == *"blockOwnerDeletion" && change.new.is_some_and(|new| new.text() == "false")
+        // To the server a reference is one value.
+        ("ownerReferences", [Element::Key(_)]) => {
+            matches!((change.old, change.new), (Some(old), Some(new)) if lifts_block(old, new))
         }
         _ => false,
     }
+}
+
+/// Whether two references differ in that the second does not block the deletion of its owner, and in nothing else.
+fn lifts_block(old: Raw<'_>, new: Raw<'_>) -> bool {
+    let split = |reference: Raw<'_>| {
+        let (block, rest): (Vec<_>, Vec<_>) = reference
+            .members()
+            .ok()?
+            .into_iter()
+            .map(|(name, value)| (name.into_owned(), value.text().to_owned()))
+            .partition(|(name, _)| name == "blockOwnerDeletion");
+        Some((block, rest))
+    };
+    let (Some((_, before)), Some((block, after))) = (split(old), split(new)) else { return false };
+    before == after && block.iter().all(|(_, value)| value == "false")
 }

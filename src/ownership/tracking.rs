@@ -80,11 +80,13 @@ impl<'f> Tracking<'f> {
         let mut moved: Vec<_> = gone.iter().chain(&come).collect();
         moved.sort_by(|a, b| a.identity().cmp(&b.identity()));
         moved.dedup_by(|a, b| a.identity() == b.identity());
-        let of = |changed: &[ManagedFieldsEntry<'f>], one: &ManagedFieldsEntry<'f>| {
-            let all = changed.iter().chain(&kept).filter(|entry| entry.identity() == one.identity());
-            all.cloned().collect::<Vec<_>>()
-        };
-        let movements = moved.into_iter().map(|one| Movement::of(one, &of(&gone, one), &of(&come, one)));
+        let movements = moved.into_iter().map(|one| {
+            // An entry that stays may be the manager's, too: of another version.
+            let of = |changed: &mut dyn Iterator<Item = &'_ ManagedFieldsEntry<'f>>| {
+                changed.filter(|entry| entry.identity() == one.identity()).collect::<Vec<_>>()
+            };
+            Movement::of(one, &of(&mut gone.iter().chain(&kept)), &of(&mut come.iter().chain(&kept)))
+        });
         let movements = movements.collect::<Result<_, _>>()?;
         Ok(Self { stored, new, gone, come, kept, movements })
     }
@@ -127,13 +129,13 @@ impl<'f> Tracking<'f> {
             .collect()
     }
 
-    /// Whether an Update entry of this manager gained a path or a new time.
-    pub(super) fn gains(&self, manager: &str, subresource: &str) -> bool {
+    /// Whether an entry of this manager gained a path or a new time. What a schema that became
+    /// atomic does to entries is no gain.
+    pub(super) fn gains(&self, manager: &str) -> bool {
         self.movements.iter().any(|movement| {
-            movement.manager == manager
-                && movement.subresource == subresource
-                && movement.operation == Operation::Update
-                && (movement.retimed || !movement.gained.is_empty())
+            // What cannot be read was no hold before.
+            let new = |path: Path| !movement.before.set().is_ok_and(|set| set.has_below(path.elements()));
+            movement.manager == manager && (movement.retimed || movement.gained.iter().any(new))
         })
     }
 }
@@ -166,14 +168,14 @@ impl<'f> Movement<'f> {
     /// The movement of the manager of `one` between its entries of both sides.
     fn of(
         one: &ManagedFieldsEntry<'f>,
-        before: &[ManagedFieldsEntry<'f>],
-        after: &[ManagedFieldsEntry<'f>],
+        before: &[&ManagedFieldsEntry<'f>],
+        after: &[&ManagedFieldsEntry<'f>],
     ) -> Result<Self, TrackingError> {
-        let holding = |entries: &[ManagedFieldsEntry<'f>]| Holding {
+        let holding = |entries: &[&ManagedFieldsEntry<'f>]| Holding {
             fields: entries.iter().filter_map(|entry| entry.fields).collect(),
             set: OnceCell::new(),
         };
-        let times = |entries: &[ManagedFieldsEntry<'f>]| {
+        let times = |entries: &[&'_ ManagedFieldsEntry<'f>]| {
             entries.iter().map(|entry| entry.time.clone().unwrap_or_default()).collect::<BTreeSet<_>>()
         };
         let (held, holds) = (holding(before), holding(after));

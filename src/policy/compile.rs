@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::{CompileError, CompileErrors};
-use super::when;
+use super::{select, when};
 use crate::api::field_policy::{self as api, FieldPolicySpec};
 use crate::ownership::compare::Compare;
 use crate::ownership::element::Element;
@@ -58,6 +58,14 @@ pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Po
         });
     }
     unclaimed_reads(&claims, &mut errors);
+    let integrity = Integrity {
+        mode: spec.integrity.mode.map_or(mode, self::mode),
+        co_ownership: self::mode(spec.integrity.co_ownership),
+        editors: subjects(&spec.integrity.editors),
+    };
+    let modes = claims.iter().map(|(claim, _)| claim.mode);
+    let strictest = modes.fold(mode.max(integrity.mode).max(integrity.co_ownership), Mode::max);
+    let selection = select::selection(spec, strictest, &claims, &mut errors);
     let paused_until = match paused_until(spec) {
         Ok(until) => until,
         Err(error) => {
@@ -73,6 +81,7 @@ pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Po
     Ok(Policy {
         name: Arc::from(name),
         generation,
+        selection,
         mode,
         owners,
         claims,
@@ -86,11 +95,7 @@ pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Po
             api::CreationPolicy::Owners => Creation::Owners { except: subjects(&spec.creation.except) },
         },
         deletion: spec.deletion.as_ref().map(|deletion| subjects(&deletion.subjects)),
-        integrity: Integrity {
-            mode: spec.integrity.mode.map_or(mode, self::mode),
-            co_ownership: self::mode(spec.integrity.co_ownership),
-            editors: subjects(&spec.integrity.editors),
-        },
+        integrity,
         break_glass: subjects(&spec.break_glass.subjects),
         paused_until,
     })
@@ -115,9 +120,6 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
     let mut refuse = |at: String, what: &str| {
         errors.push(CompileError::new(at, format!("{what} is not honoured by this version; remove it")));
     };
-    if spec.selection.as_ref().is_some_and(|selection| *selection != api::Match::default()) {
-        refuse("spec.match".to_owned(), "match");
-    }
     if spec.admission_policy != api::AdmissionPolicy::None {
         refuse("spec.admissionPolicy".to_owned(), "admissionPolicy other than None");
     }
@@ -129,7 +131,7 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
     errors
 }
 
-fn claim(
+pub(super) fn claim(
     owner: usize,
     owner_mode: Mode,
     field: &api::FieldClaim,

@@ -4,4 +4,6 @@
 
 pub mod compile;
 pub mod error;
+pub mod lint;
+mod select;
 pub mod when;

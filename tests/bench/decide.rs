@@ -99,12 +99,16 @@ fn time(work: &dyn Fn(), repeats: u32) -> i64 {
 fn edge(targets: Vec<Arc<Target>>) -> Arc<Edge> {
     let snapshots = Snapshots::default();
     snapshots.store(Snapshot { policies: PolicySet::new(targets) });
-    let hooks =
-        Hooks { parents: Arc::new(NoParents), policy_review: Arc::new(|_| Ok(Vec::new())), notices: None };
+    let hooks = Hooks {
+        parents: Arc::new(NoParents),
+        policy_review: Arc::new(|_| Ok(Vec::new())),
+        notices: None,
+        namespaces: fieldkeeper::cluster::namespaces::Namespaces::default(),
+    };
     Arc::new(Edge::new(snapshots, hooks, WebhookMetrics::register(&mut registry())))
 }
 
-/// Targets with ten claims each, on resources that no review names.
+/// Targets with the claims of the shipped policy, on resources that no review names.
 fn others(rules: usize) -> impl Iterator<Item = Arc<Target>> {
     let ours = support::target();
     let claims = ours.policies[0].claims.len();

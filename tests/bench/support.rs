@@ -42,6 +42,7 @@ pub fn target() -> Target {
         group: aim.group.as_str().into(),
         resource: aim.resource.as_str().into(),
         version: aim.version.as_str().into(),
+        any_version: false,
         schema: Schema::from_crd(&serde_json::to_value(schema).unwrap()).unwrap().into(),
         versions: vec![API_VERSION.into()],
         scale: Some(ScalePath { replicas: Pattern::parse(&scale.spec_replicas_path).unwrap() }),

@@ -52,12 +52,7 @@ impl ControlPlane {
         let [port, health_port, metrics_port] = free_ports()?;
         let endpoint = self.webhook_service("fieldkeeper", port).await?;
         let webhook = self.start_webhook(&endpoint, health_port, metrics_port).await?;
-        let registration =
-            std::fs::read_to_string(repository("webhooks/validating-webhook-configuration.yaml"))?;
-        let registration = registration.replace("port: 443", &format!("port: {port}"));
-        let args = ["apply", "--server-side", "--field-manager=installer", "-f", "-"];
-        self.run_kubectl(&self.admin_kubeconfig(), &args, &registration).await?.ok()?;
-        inject_ca(&self.admin().await?, &endpoint).await?;
+        self.register_webhook(&endpoint).await?;
         let identity = Identity::service_account(NAMESPACE, "policy-controller");
         let controller = self
             .start_fieldkeeper(
@@ -70,6 +65,18 @@ impl ControlPlane {
         let mut installation = Installation { webhook, controller, endpoint, health_port, metrics_port };
         installation.ready().await?;
         Ok(installation)
+    }
+
+    /// Applies the shipped registration, for tests that take it away.
+    pub async fn register_webhook(&self, endpoint: &WebhookEndpoint) -> Result<()> {
+        let registration =
+            std::fs::read_to_string(repository("webhooks/validating-webhook-configuration.yaml"))?;
+        let registration = registration.replace("port: 443", &format!("port: {}", endpoint.port));
+        let govern = std::fs::read_to_string(repository("webhooks/govern-policies.yaml"))?;
+        let registration = format!("{registration}---\n{govern}");
+        let args = ["apply", "--server-side", "--field-manager=installer", "-f", "-"];
+        self.run_kubectl(&self.admin_kubeconfig(), &args, &registration).await?.ok()?;
+        inject_ca(&self.admin().await?, endpoint).await
     }
 
     /// Starts the webhook alone, for tests that start it again.

@@ -52,7 +52,6 @@ fn what_only_the_server_writes_cannot_be_owned() {
 fn what_this_version_does_not_honour_is_refused_by_name() {
     for (yaml, name) in [
         ("admissionPolicy: Audit\nunlisted: Deny", "spec.admissionPolicy"),
-        ("match: {objectSelector: {matchLabels: {a: b}}}\nunlisted: Deny", "spec.match"),
         (
             "owners: [{name: a, formerFieldManagers: [x], fields: [{path: .spec}]}]",
             "spec.owners[a].formerFieldManagers",
@@ -115,4 +114,56 @@ fn the_shipped_sample_compiles() {
     let policy: fieldkeeper::api::FieldPolicy =
         serde_saphyr::from_str(include_str!("../../deploy/samples/nodepools-policy.yaml")).unwrap();
     compile("nodepools", 1, &policy.spec).unwrap();
+}
+
+#[test]
+fn a_label_that_selects_objects_is_owned_unconditionally_and_as_strictly() {
+    let policy = |selector: &str, guard: &str| {
+        format!(
+            "mode: Enforce\nmatch: {{objectSelector: {selector}}}\nowners: [{{name: a, {ANN}, fields: [{guard}]}}]"
+        )
+    };
+    let team = "{matchLabels: {team: red}}";
+    for guard in
+        ["{path: '.metadata.labels[\"team\"]'}", "{path: .metadata.labels}", "{path: '.metadata.labels[*]'}"]
+    {
+        compile("p", 1, &spec(&policy(team, guard))).unwrap();
+    }
+    for guard in [
+        "{path: .spec}",
+        "{path: '.metadata.labels[\"team\"]', mode: Warn}",
+        "{path: '.metadata.labels[\"team\"]', when: 'oldObject.metadata.generation > 1'}",
+    ] {
+        let found = errors(&policy(team, guard));
+        assert!(
+            found[0].starts_with("spec.match.objectSelector: it reads .metadata.labels.team"),
+            "{found:?}"
+        );
+    }
+    let found = errors(&policy("{matchExpressions: [{key: b, operator: DoesNotExist}]}", "{path: .spec}"));
+    assert!(found[0].contains(".metadata.labels.b"), "{found:?}");
+    compile("p", 1, &spec(&policy("{}", "{path: .spec}"))).unwrap();
+}
+
+#[test]
+fn a_selector_that_means_nothing_is_refused_with_its_place() {
+    for (expression, what) in [
+        ("{key: a, operator: In}", "In needs values"),
+        ("{key: a, operator: Exists, values: [b]}", "Exists takes no values"),
+        ("{key: a, operator: Like, values: [b]}", "unknown operator \"Like\""),
+    ] {
+        let found = errors(&format!(
+            "match: {{namespaceSelector: {{matchExpressions: [{expression}]}}}}\nunlisted: Deny"
+        ));
+        assert!(found[0].starts_with("spec.match.namespaceSelector.matchExpressions[0]: "), "{found:?}");
+        assert!(found[0].contains(what), "{found:?}");
+    }
+    let namespaces = "target: {group: '', version: v1, resource: namespaces}\n\
+                      match: {namespaceSelector: {}}\nunlisted: Deny";
+    let spec: FieldPolicySpec = serde_saphyr::from_str(namespaces).unwrap();
+    let found = compile("p", 1, &spec).unwrap_err().to_string();
+    assert!(
+        found.starts_with("spec.match.namespaceSelector: ") && found.contains("objectSelector"),
+        "{found}"
+    );
 }

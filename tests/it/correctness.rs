@@ -30,7 +30,8 @@ fn proofs() -> BTreeMap<String, Vec<String>> {
             for pair in lines.windows(2) {
                 let is_test = pair[0].starts_with("#[tokio::test") || pair[0].starts_with("#[test]");
                 let name = pair[1].split("fn ").nth(1).and_then(|rest| rest.split('(').next());
-                if let (true, Some((number, sentence))) = (is_test, name.and_then(|name| name.split_once('_')))
+                if let (true, Some((number, sentence))) =
+                    (is_test, name.and_then(|name| name.split_once('_')))
                     && number.len() == 3
                     && number[1..].chars().all(|digit| digit.is_ascii_digit())
                 {

@@ -12,6 +12,7 @@ use fieldkeeper::admission::router::router;
 use fieldkeeper::admission::state::{
     Hooks, Notice, ParentError, ParentReader, ParentRef, Snapshot, Snapshots,
 };
+use fieldkeeper::cluster::namespaces::Namespaces;
 use fieldkeeper::ownership::rule::PolicySet;
 use fieldkeeper::telemetry::metrics::{WebhookMetrics, registry};
 use futures::future::BoxFuture;
@@ -61,6 +62,7 @@ fn port_with(policies: Option<&[&str]>, parents: OneParent) -> Port {
             text if text.contains("wrong") => Err("spec.owners[0]: wrong\nspec.mode: wrong too".to_owned()),
             _ => Ok(vec!["lint: broad claim".to_owned()]),
         }),
+        namespaces: Namespaces::default(),
         notices: Some(sender),
     };
     Port { router: router(Arc::new(Edge::new(snapshots, hooks, metrics))), registry, notices }

@@ -156,7 +156,7 @@ async fn what_is_not_honoured_yet_is_refused_by_name() {
             "spec": {"target": {"group": "arena.example.com", "version": "v1", "resource": "ponds"},
                      "admissionPolicy": "Deny", "unlisted": "Deny"},
         }));
-    let reply = arena.send(&call, &admin()).await;
+    let reply = arena.send(&call, &Identity::admin()).await;
     assert!(
         reply.message().contains("spec.admissionPolicy") && reply.message().contains("not honoured"),
         "{reply:?}"

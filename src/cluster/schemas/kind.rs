@@ -1,7 +1,7 @@
-//! What a CRD says about one of its versions. Pure.
+//! What is known of one version of a kind. Pure.
 //!
-//! Input: a CustomResourceDefinition as JSON and the version that policies are
-//! written for. Output: a [`Kind`].
+//! Input: a CustomResourceDefinition as JSON, or a schema from `OpenAPI`, and
+//! the version that policies are written for. Output: a [`Kind`].
 //!
 //! Must not fail: a part that cannot be used is named in [`Kind::unresolved`],
 //! and the rest is still of use.
@@ -19,15 +19,10 @@ pub enum Unresolved {
     /// CRDs are not listed yet.
     #[error("schemas are not loaded yet")]
     NotLoaded,
-    /// Built into the API server.
-    #[error(
-        "{0} is built in: its schema is not read yet, list items are told apart by the keys in the policies' paths"
-    )]
-    BuiltIn(GroupResource),
     /// Neither built in nor defined.
-    #[error("there is no CustomResourceDefinition {0}")]
+    #[error("the API server has no resource {0}, and there is no CustomResourceDefinition of that name")]
     NoSuchKind(GroupResource),
-    /// The CRD lacks the version, or does not serve it.
+    /// The kind lacks the version, or does not serve it.
     #[error("version {version} is not served; served: {}", served.join(", "))]
     VersionNotServed {
         /// The version that the policies name.
@@ -35,8 +30,8 @@ pub enum Unresolved {
         /// Those that are.
         served: Vec<String>,
     },
-    /// The CRD could not be read.
-    #[error("the CustomResourceDefinition cannot be read: {0}")]
+    /// The CRD or the `OpenAPI` document could not be read.
+    #[error("the schema cannot be read: {0}")]
     Unreadable(String),
     /// Its schema is of no use.
     #[error("the schema cannot be used: {0}")]
@@ -49,7 +44,6 @@ impl Unresolved {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotLoaded => "NotLoaded",
-            Self::BuiltIn(_) => "BuiltIn",
             Self::NoSuchKind(_) => "NoSuchKind",
             Self::VersionNotServed { .. } => "VersionNotServed",
             Self::Unreadable(_) => "Unreadable",
@@ -61,6 +55,8 @@ impl Unresolved {
 /// What is known of the kind behind a target.
 #[derive(Clone, Debug)]
 pub struct Kind {
+    /// Whether it belongs to the API server itself, as far as its group tells.
+    pub built_in: bool,
     /// Topology of the version that policies are written for; deduced where it is not known.
     pub schema: Arc<Schema>,
     /// Every version, served or not, as `group/version`; empty when not known.
@@ -82,6 +78,7 @@ impl Kind {
     #[must_use]
     pub fn unknown(why: Unresolved) -> Self {
         Self {
+            built_in: false,
             schema: Arc::new(Schema::deduced()),
             versions: Vec::new(),
             served: Vec::new(),
@@ -92,13 +89,37 @@ impl Kind {
         }
     }
 
-    /// A kind for which there is no CRD.
+    /// A kind for which there is no CRD, and of which nothing else is known.
     #[must_use]
-    pub fn without_crd(resource: &GroupResource) -> Self {
-        // Groups with other names belong to CRDs and to aggregated servers, which cannot be told apart here.
+    pub fn without_crd(resource: &GroupResource, why: Unresolved) -> Self {
+        // Groups with other names belong to CRDs and to aggregated servers.
         let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
-        let why = if built_in { Unresolved::BuiltIn } else { Unresolved::NoSuchKind };
-        Self::unknown(why(resource.clone()))
+        Self { built_in, ..Self::unknown(why) }
+    }
+
+    /// A kind without a CRD, of a group that the API server serves in these versions.
+    ///
+    /// `schema` is that of the version that policies are written for.
+    #[must_use]
+    pub fn from_openapi(
+        resource: &GroupResource,
+        served: Vec<String>,
+        schema: Result<Schema, Unresolved>,
+    ) -> Self {
+        let (schema, unresolved) = match schema {
+            Ok(schema) => (schema, None),
+            Err(why) => (Schema::deduced(), Some(why)),
+        };
+        let GroupResource { group, .. } = resource;
+        let slash = if group.is_empty() { "" } else { "/" };
+        Self {
+            schema: Arc::new(schema),
+            // Entries of versions that are not served any more are dropped by whoever writes next.
+            versions: served.iter().map(|version| format!("{group}{slash}{version}").into()).collect(),
+            served,
+            unresolved,
+            ..Self::without_crd(resource, Unresolved::NotLoaded)
+        }
     }
 
     /// A kind with a CRD, for policies that are written for `version`.
@@ -214,15 +235,26 @@ mod tests {
 
     #[test]
     fn without_a_crd_the_group_tells_what_is_built_in() {
-        for (group, reason) in [
-            ("", "BuiltIn"),
-            ("apps", "BuiltIn"),
-            ("batch", "BuiltIn"),
-            ("node.k8s.io", "BuiltIn"),
-            ("example.com", "NoSuchKind"),
-        ] {
+        for (group, built_in) in
+            [("", true), ("apps", true), ("batch", true), ("node.k8s.io", true), ("example.com", false)]
+        {
             let resource = GroupResource { group: group.to_owned(), resource: "things".to_owned() };
-            assert_eq!(Kind::without_crd(&resource).unresolved.unwrap().reason(), reason, "{group}");
+            let kind = Kind::without_crd(&resource, Unresolved::NoSuchKind(resource.clone()));
+            assert_eq!(
+                (kind.built_in, kind.unresolved.unwrap().reason()),
+                (built_in, "NoSuchKind"),
+                "{group}"
+            );
         }
+    }
+
+    #[test]
+    fn a_built_in_kind_has_the_versions_of_its_group() {
+        let of = |group: &str| {
+            let resource = GroupResource { group: group.to_owned(), resource: "things".to_owned() };
+            Kind::from_openapi(&resource, vec!["v1".to_owned()], Ok(Schema::deduced()))
+        };
+        assert_eq!((&*of("").versions[0], &*of("apps").versions[0]), ("v1", "apps/v1"));
+        assert!(of("apps").built_in && of("apps").unresolved.is_none());
     }
 }

@@ -73,14 +73,12 @@ impl Finding {
 
     /// Whether it stands in the way of `Ready`.
     fn blocks(&self) -> bool {
-        self.status != Status::True && !matches!(self.reason, BUILT_IN | NOTHING_TO_ENFORCE)
+        self.status != Status::True && self.reason != NOTHING_TO_ENFORCE
     }
 }
 
 const NOT_ACCEPTED: &str = "NotAccepted";
 const NOTHING_TO_ENFORCE: &str = "NothingToEnforce";
-/// The reason of [`Unresolved::BuiltIn`]: a limit of ours, and no fault of the policy.
-const BUILT_IN: &str = "BuiltIn";
 
 /// The status to apply, or `None` if it is there already.
 #[must_use]

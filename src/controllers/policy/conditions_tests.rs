@@ -30,7 +30,7 @@ fn kind() -> Kind {
         "spec": {"type": "object", "properties": {"count": {"type": "integer"}}}}});
     let resource = GroupResource { group: "example.com".to_owned(), resource: "things".to_owned() };
     let schema = Arc::new(Schema::from_crd(&schema).unwrap());
-    Kind { schema, unresolved: None, ..Kind::without_crd(&resource) }
+    Kind { schema, unresolved: None, ..Kind::without_crd(&resource, Unresolved::NotLoaded) }
 }
 
 fn registration() -> Registration {
@@ -131,12 +131,13 @@ fn a_path_that_the_schema_lacks_is_a_condition() {
 }
 
 #[test]
-fn a_built_in_kind_is_ready_without_a_schema() {
+fn a_built_in_kind_is_resolved_like_any_other() {
     let registration = registration();
     let apps = GroupResource { group: "apps".to_owned(), resource: "deployments".to_owned() };
-    let facts = Facts { kind: Some(Arc::new(Kind::without_crd(&apps))), ..facts(&registration) };
+    let kind = Kind::from_openapi(&apps, vec!["v1".to_owned()], Ok(Schema::deduced()));
+    let facts = Facts { kind: Some(Arc::new(kind)), ..facts(&registration) };
     let status = status(&judged(&json!({}), Value::Null), &facts).unwrap();
-    assert_eq!(condition(&status, SCHEMA_RESOLVED), is("False", "BuiltIn"));
+    assert_eq!(condition(&status, SCHEMA_RESOLVED), is("True", "Resolved"));
     assert_eq!(condition(&status, READY), is("True", "Ready"));
 }
 

@@ -15,7 +15,7 @@ use super::subresources;
 use crate::api::field_policy::{FailurePolicy, FieldPolicySpec, Mode};
 use crate::cluster::feed::Scene;
 use crate::cluster::in_force::GroupResource;
-use crate::cluster::schemas::{Kind, Unresolved};
+use crate::cluster::schemas::Kind;
 
 /// What should be, and how to get there.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,8 +94,7 @@ fn rules(scene: &Scene, needs: &BTreeMap<GroupResource, Need>) -> Rules {
 }
 
 fn rule(resource: &GroupResource, need: &Need, kind: &Kind) -> RuleWithOperations {
-    let is_built_in = matches!(kind.unresolved, Some(Unresolved::BuiltIn(_)));
-    let below = subresources::of(resource, kind.subresources.as_deref(), is_built_in).iter().copied();
+    let below = subresources::of(resource, kind.subresources.as_deref(), kind.built_in).iter().copied();
     let deletes = subresources::that_deletes(resource).filter(|_| need.deletion);
     let main = &resource.resource;
     let resources = std::iter::once(main.clone())

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cluster::in_force::{judge, with_compiler};
 use crate::cluster::policies::StoredPolicy;
+use crate::cluster::schemas::Unresolved;
 
 fn policy(name: &str, target: &Value, rest: &Value) -> Arc<StoredPolicy> {
     let mut spec = json!({
@@ -38,7 +39,7 @@ fn scene(policies: Vec<Arc<StoredPolicy>>) -> Scene {
     let kinds = policies
         .iter()
         .filter_map(|judged| Some(judged.in_force.as_ref()?.resource()))
-        .map(|resource| (resource.clone(), Arc::new(Kind::without_crd(&resource))))
+        .map(|resource| (resource.clone(), Arc::new(Kind::without_crd(&resource, Unresolved::NotLoaded))))
         .collect();
     Scene { policies, kinds: Arc::new(kinds), held: None }
 }
@@ -123,7 +124,7 @@ fn a_version_that_is_not_served_is_replaced_by_all_that_are() {
     let target = json!({"group": "example.com", "version": "v1", "resource": "things"});
     let mut scene = scene(vec![policy("a", &target, &json!({}))]);
     let resource = GroupResource { group: "example.com".to_owned(), resource: "things".to_owned() };
-    let mut kind = Kind::without_crd(&resource);
+    let mut kind = Kind::without_crd(&resource, Unresolved::NotLoaded);
     kind.served = texts(&["v2", "v3"]);
     kind.subresources = Some(vec!["scale"]);
     scene.kinds = Arc::new([(resource, Arc::new(kind))].into_iter().collect());

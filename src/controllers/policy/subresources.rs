@@ -17,7 +17,7 @@ const BUILT_IN: [(&str, &[&str], &[&str]); 10] = [
     ("certificates.k8s.io", &["certificatesigningrequests"], &["status", "approval"]),
     ("discovery.k8s.io", &["endpointslices"], &[]),
     ("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"], &[]),
-    ("storage.k8s.io", &["storageclasses", "csidrivers", "csinodes", "csistoragecapacities"], &[]),
+    ("storage.k8s.io", &["storageclasses", "csidrivers", "csistoragecapacities"], &[]),
 ];
 
 /// Of a kind of which nothing is known: a rule for a subresource that does not exist matches nothing.

@@ -30,10 +30,16 @@ impl Check<'_, '_, '_> {
         if self.held_in_unknown_versions(movement, path) {
             return Some("the entry was of a version that the kind does not have");
         }
+        if self.became_atomic(movement, path) {
+            return Some("a node above it has become atomic");
+        }
         let Some(Element::Field(top)) = path.first() else { return None };
         match (self.scope.facts.subresource, &**top) {
             ("", "status") => Some("a stale status in a write of the main resource"),
             ("status", "metadata" | "spec") => Some("a stale object in a write of /status"),
+            ("resize" | "ephemeralcontainers", "metadata" | "status") => {
+                Some("a stale object in a write of a pod's subresource")
+            }
             _ => None,
         }
     }
@@ -58,6 +64,25 @@ impl Check<'_, '_, '_> {
             .filter(|entry| entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path)));
         holding.all(|entry| {
             !known(&entry.api_version) && !self.scope.tracking.after().any(|left| left.identity() == identity)
+        })
+    }
+
+    /// Whether a node above the path took in what the manager held below it, and in every other entry
+    /// too. The server does so when a schema has made the node atomic, which it may know earlier than
+    /// we do; a top-level field is more than a shape alone may excuse.
+    fn became_atomic(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
+        let rolled_up = |movement: &Movement<'_>, node: &[Element]| {
+            let before = movement.before.set().is_ok_and(|set| !set.has_below(node));
+            before || movement.after.set().is_ok_and(|set| set.contains(node) && !set.has_below(node))
+        };
+        let held_below = |node: &[Element]| {
+            let mut entries = self.scope.tracking.after();
+            entries.any(|entry| entry.set().is_ok_and(|set| set.has_below(node)))
+        };
+        (2..path.len()).filter_map(|length| path.get(..length)).any(|node| {
+            movement.after.set().is_ok_and(|set| set.contains(node))
+                && self.scope.tracking.movements.iter().all(|other| rolled_up(other, node))
+                && !held_below(node)
         })
     }
 

@@ -8,6 +8,12 @@ use std::borrow::Cow;
 
 use super::{Kind, Raw, RawError, decode, each_member, list_items, named_members, scan, sorted_members};
 
+/// Bytes of text for which room for one container is made. In `managedFields`, which have more
+/// containers than anything else, it is about this.
+const TEXT_PER_CONTAINER: usize = 32;
+/// Containers inside each other in most objects, `managedFields` included.
+const USUAL_DEPTH: usize = 16;
+
 /// The ends of the containers in a value.
 #[derive(Debug)]
 pub(in crate::ownership) struct Tree<'a> {
@@ -39,12 +45,13 @@ pub(in crate::ownership) struct Node<'a, 't> {
 impl<'a> Tree<'a> {
     pub(in crate::ownership) fn new(raw: Raw<'a>) -> Result<Self, RawError> {
         let mut containers: Vec<Container> = Vec::new();
-        let mut open: Vec<usize> = Vec::new();
         if !matches!(raw.kind(), Kind::Object | Kind::Array) {
             return Ok(Self { raw, containers });
         }
         // Positions are kept in 32 bits; request bodies are capped far below.
         u32::try_from(raw.text().len()).map_err(|_| RawError::Syntax)?;
+        containers.reserve(raw.text().len() / TEXT_PER_CONTAINER);
+        let mut open: Vec<usize> = Vec::with_capacity(USUAL_DEPTH);
         let mut balanced = true;
         scan::each_bracket(raw.text().as_bytes(), |at, opens| {
             if opens {

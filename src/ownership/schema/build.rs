@@ -191,7 +191,7 @@ impl<'a> Builder<'a> {
             // An object without properties is a free-form object.
             None => (preserve || fields.is_empty()).then_some(Child::Deduced),
             Some(Value::Bool(allowed)) => allowed.then_some(Child::Deduced),
-            Some(member) => Some(self.child("*", member, preserve)?),
+            Some(member) => Some(self.child("*", member, preserve)?.without_default()),
         };
         let atomic = self.map_type(schema)?.unwrap_or(false);
         Ok(MapNode { fields, element, atomic })
@@ -209,7 +209,7 @@ impl<'a> Builder<'a> {
     fn list(&mut self, schema: &'a Map<String, Value>, preserve: bool) -> Result<ListNode, SchemaError> {
         let item = match schema.get("items") {
             None => Child::Untyped,
-            Some(items) => self.child("[*]", items, preserve)?,
+            Some(items) => self.child("[*]", items, preserve)?.without_default(),
         };
         let shape = match schema.get("x-kubernetes-list-type").map(Value::as_str) {
             None => self.shape_of_patch(schema, &item)?,
@@ -265,6 +265,21 @@ impl<'a> Builder<'a> {
 
     fn malformed(&self, what: &str) -> SchemaError {
         SchemaError::Malformed { at: self.at(), what: what.to_owned() }
+    }
+}
+
+impl Child {
+    /// Nothing puts an item or a member there that the writer left out. What a schema calls its default (built-in
+    /// kinds: the empty string for every label) stands in for a `null` at most, and that the writer has set.
+    fn without_default(self) -> Self {
+        match self {
+            Self::Node(node) if node.default.is_some() => {
+                let mut node = SchemaNode::clone(&node);
+                node.default = None;
+                Self::Node(Arc::new(node))
+            }
+            other => other,
+        }
     }
 }
 

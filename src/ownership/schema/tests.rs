@@ -270,3 +270,22 @@ fn a_default_is_found_at_its_field_and_inside_the_default_of_a_field_above() {
     assert!(!is("other", "3"));
     assert_eq!(node(&schema, "spec.size").unwrap().default_value().unwrap().text(), "3");
 }
+
+#[test]
+fn what_stands_for_a_null_member_or_item_is_no_default() {
+    let schema = crd(&json!({"type": "object", "properties": {
+        "labels": {"type": "object", "additionalProperties": {"type": "string", "default": ""}},
+        "args": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "default": "x"}},
+        "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
+            "items": {"type": "object", "default": {}, "properties": {
+                "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}}}}}}));
+    let is = |path: &[Element], value: &str| {
+        let path: Vec<Element> =
+            std::iter::once(Element::field("spec")).chain(path.iter().cloned()).collect();
+        schema.is_default(&path, Raw::parse(value).unwrap()).unwrap()
+    };
+    assert!(!is(&[Element::field("labels"), Element::field("a")], "\"\""));
+    assert!(!is(&[Element::field("args"), Element::value(Scalar::string("x"))], "\"x\""));
+    let port = Element::key(vec![(Arc::from("port"), Scalar::parse("1").unwrap())]);
+    assert!(is(&[Element::field("ports"), port, Element::field("protocol")], "\"TCP\""));
+}

@@ -46,6 +46,13 @@ async fn b02_a_user_agent_is_no_identity_either_and_may_be_reserved() {
     for borrowed in [mode.clone().user_agent("ctrl-a/1.0"), mode.clone().manager("ctrl-a")] {
         pond.send(&borrowed, &alice()).await.refused_for(&[(WHOLE, MANAGER_RESERVED)]);
     }
+    // Nor may it be written into an entry, beside a name of her own.
+    let entry = json!({"manager": "ctrl-a", "operation": "Update", "apiVersion": "arena.example.com/v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:shape": {}}}});
+    let mut entries = pond.entries().await;
+    entries.push(entry);
+    let call = Call::put(&pond.at(""), &pond.with_entries(&entries).await).manager("alice");
+    pond.send(&call, &alice()).await.refused_for(&[(WHOLE, MANAGER_RESERVED)]);
     pond.send(&mode, &alice()).await.allowed();
     pond.send(&resize(&pond, "XL").user_agent("ctrl-a/1.0"), &controller("ctrl-a")).await.allowed();
 }
@@ -115,8 +122,8 @@ async fn b05_whoever_can_mint_a_token_is_the_owner_and_a_pinned_pod_narrows_it()
     let pond = Pond::new("b05").await;
     pond.send(&resize(&pond, "XL"), &minted(None).await).await.allowed();
 
-    let pod = r#", extra: {"authentication.kubernetes.io/pod-name": ctrl-a-0}}"#;
-    let policy = policy(&[(SUBJECT_A, &SUBJECT_A.replace('}', pod))]);
+    let pin = r#", extra: {"authentication.kubernetes.io/pod-name": ctrl-a-0}}"#;
+    let policy = policy(&[(SUBJECT_A, &SUBJECT_A.replace('}', pin))]);
     let kind = arena().await.kind("podpinnedponds", &policy).await;
     let pond = Pond::bare_of(&kind, "b05").await;
     for other in [minted(None).await, minted(Some("intruder")).await, controller("ctrl-a")] {

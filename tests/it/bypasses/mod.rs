@@ -2,8 +2,13 @@
 //!
 //! The number is that of the list in `docs/correctness.md`.
 
+mod ground;
 mod identity;
+mod lifecycle;
+mod limits;
 mod managed_fields;
+mod structure;
+mod subresources;
 mod values;
 
 use serde_json::Value;
@@ -39,10 +44,7 @@ async fn unguarded() -> &'static Kind {
 
 /// Whether a write that the server cannot track leaves `managedFields` as they were (from 1.37 on) or wipes them.
 async fn untracked_writes_freeze() -> bool {
-    let version = crate::arena::Call::get("").at("/version");
-    let version = arena().await.send(&version, &crate::arena::admin()).await.allowed();
-    let minor = version["minor"].as_str().unwrap().trim_end_matches('+');
-    minor.parse::<u32>().unwrap() >= 37
+    arena().await.minor().await >= 37
 }
 
 /// An audit annotation of fieldkeeper on the write of `user` to this pond, such as `tolerated`.

@@ -205,6 +205,20 @@ fn several_owners_of_one_path_share_it_in_the_strictest_of_their_modes() {
 }
 
 #[test]
+fn a_path_is_closed_to_its_owners_as_strictly_as_whoever_closes_it_says() {
+    let policy = policy(
+        "  owners:\n  - name: a\n    subjects: [{kind: User, name: ann}]\n    fields: [{path: .spec.minNodes}]\n  \
+         - name: nobody\n    mode: Warn\n    fields: [{path: .spec.minNodes}]\n",
+    );
+    let target = target(&[&policy]);
+    let new = with(pool(), "/spec/minNodes", json!(0));
+    let judged = |who: &str| Request::update(&pool(), &new).by(who).judge(&target);
+    assert_eq!(paths(&judged("ann"), Mode::Warn), [".spec.minNodes"]);
+    assert_eq!(refused(&judged("ann")), [""; 0]);
+    assert_eq!(refused(&judged("mallory")), [".spec.minNodes"]);
+}
+
+#[test]
 fn a_second_policy_never_widens_access() {
     let second =
         NODEPOOLS.replace("name: nodepools\n", "name: second\n").replace("platform-admins", "strangers");
@@ -294,4 +308,17 @@ fn break_glass_is_judged_but_never_refused() {
     assert_eq!(refused(&verdict), [""; 0]);
     assert_eq!(paths(&verdict, Mode::Warn), [".spec.minNodes"]);
     assert_eq!(verdict.break_glass.len(), 1);
+}
+
+#[test]
+fn paths_hold_in_other_versions_only_where_the_own_one_is_gone_and_nothing_converts() {
+    let mut target = target(&[NODEPOOLS]);
+    let new = with(pool(), "/spec/targetNodes", json!(7));
+    let request = || {
+        let request = Request::update(&pool(), &new).by("mallory");
+        request.of("compute.fieldkeeper.dev", "v1beta1", "nodepools", "NodePool")
+    };
+    assert!(matches!(request().judge(&target).findings[0].reason, Reason::Undecided(_)));
+    target.any_version = true;
+    assert_eq!(refused(&request().judge(&target)), [".spec.targetNodes"]);
 }

@@ -288,3 +288,116 @@ fn an_entry_of_a_version_that_the_kind_does_not_have_vanishes_by_itself() {
     assert_eq!(strip(&kind, "compute.fieldkeeper.dev/v1beta1").findings, []);
     assert_eq!(refused(&strip(&kind, "compute.fieldkeeper.dev/v1alpha1")), [".spec.targetNodes"]);
 }
+
+#[test]
+fn a_list_that_becomes_atomic_takes_in_what_everybody_held_in_it() {
+    let fields = |taints: Value| json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}, "f:template": {"f:taints": taints}}});
+    let item = |key: &str| json!({format!("k:{{\"effect\":\"NoSchedule\",\"key\":\"{key}\"}}"): {".": {}, "f:effect": {}, "f:key": {}, "f:value": {}}});
+    let held = |gitops: Value, mallory: Value| {
+        let object = with(pool(), "/metadata/managedFields/0", entry("gitops", "Apply", "", fields(gitops)));
+        let mallorys = json!({"f:spec": {"f:template": {"f:taints": mallory}}});
+        with(object, "/metadata/managedFields/-", entry("mallory", "Apply", "", mallorys))
+    };
+    let old = held(item("team"), item("team"));
+    let judged = |new: Value| {
+        let new = with(new, "/metadata/labels/team", json!("blue"));
+        Request::update(&old, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]))
+    };
+    let everybody = judged(held(json!({}), json!({})));
+    assert_eq!(everybody.findings, []);
+    assert!(!everybody.notes.is_empty());
+    // Where one holds a part of it still, or the other not even the list, it has not become atomic.
+    assert!(judged(held(json!({}), item("team"))).denies());
+    assert!(
+        judged(held(json!({".": {}, "k:{\"effect\":\"NoSchedule\",\"key\":\"x\"}": {}}), json!({}))).denies()
+    );
+    let dropped = with(
+        old.clone(),
+        "/metadata/managedFields/0",
+        entry(
+            "gitops",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:handOff": {}, "f:minNodes": {}, "f:maxNodes": {}}}),
+        ),
+    );
+    assert!(judged(dropped).denies());
+    // Nor has a whole spec that somebody strips.
+    let spec = with(held(json!({}), json!({})), "/metadata/managedFields/0/fieldsV1", json!({"f:spec": {}}));
+    assert!(judged(spec).denies());
+}
+
+#[test]
+fn a_hold_on_what_is_not_there_is_forged_under_whatever_name() {
+    let default = NODEPOOLS.replace("  integrity:\n    coOwnership: Enforce\n", "");
+    let absent = json!({"f:spec": {"f:zones": {}}});
+    let new = with(pool(), "/metadata/managedFields/-", entry("mallory", "Apply", "", absent));
+    let verdict = Request::update(&pool(), &new).by("mallory").under("mallory").judge(&target(&[&default]));
+    assert_eq!(tampering(&verdict), [Tampering::Forged]);
+    assert!(verdict.denies());
+}
+
+#[test]
+fn a_new_container_does_not_explain_a_hold_on_what_is_not_in_it() {
+    let bare = json!({"apiVersion": "compute.fieldkeeper.dev/v1alpha1", "kind": "NodePool",
+        "metadata": {"name": "general", "uid": "u-1"}, "spec": {"handOff": "Direct"}});
+    let new = with(bare, ENTRIES, json!([entry("gitops", "Apply", "", target_nodes())]));
+    let verdict = Request::create(&new).by("@platform-admins").under("gitops").judge(&target(&[NODEPOOLS]));
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    assert_eq!(tampering(&verdict), [Tampering::Forged]);
+}
+
+#[test]
+fn a_reserved_name_may_not_be_written_into_an_entry_either() {
+    let label = json!({"f:metadata": {"f:labels": {"f:x": {}}}});
+    for (operation, subresource) in [("Apply", ""), ("Update", "status")] {
+        let forged = entry("autoscaler-x", operation, subresource, label.clone());
+        let policy =
+            NODEPOOLS.replace("{name: autoscaler, use: Reserve}", "{name: autoscaler-x, use: Reserve}");
+        let new = with(pool(), "/metadata/managedFields/-", forged);
+        let verdict =
+            Request::update(&pool(), &new).by("mallory").under("mallory").judge(&target(&[&policy]));
+        assert!(matches!(verdict.findings[0].reason, Reason::ReservedManager(_)), "{verdict:?}");
+        // Those who may edit entries may name anybody in them.
+        let policy = policy.replace(
+            "coOwnership: Enforce",
+            "coOwnership: Enforce\n    editors: [{kind: User, name: migrator}]",
+        );
+        let verdict = Request::update(&pool(), &new).by("migrator").under("m").judge(&target(&[&policy]));
+        assert_eq!(verdict.findings, []);
+    }
+}
+
+#[test]
+fn what_a_subresource_takes_from_the_part_that_it_ignores_is_the_servers_doing() {
+    let target = target(&[NODEPOOLS]);
+    let held = json!({"f:metadata": {"f:finalizers": {"v:\"compute.fieldkeeper.dev/nodepool\"": {}}}});
+    let old = with(pool(), ENTRIES, json!([entry("nodepool-controller-finalizer", "Apply", "", held)]));
+    let new = with(
+        pool(),
+        ENTRIES,
+        json!([entry("curl", "Update", "", json!({"f:metadata": {"f:labels": {"f:team": {}}}}))]),
+    );
+    let judged = |subresource: &str| {
+        refused(&Request::update(&old, &new).on(subresource).by("mallory").under("curl").judge(&target))
+    };
+    assert_eq!(judged(""), [r#".metadata.finalizers[="compute.fieldkeeper.dev/nodepool"]"#]);
+    for subresource in ["status", "resize", "ephemeralcontainers"] {
+        assert_eq!(judged(subresource), [""; 0], "{subresource}");
+    }
+}
+
+#[test]
+fn who_may_create_anything_may_still_not_do_it_under_a_reserved_name() {
+    let held = json!({"f:metadata": {"f:labels": {".": {}, "f:team": {}}}});
+    let new = with(pool(), ENTRIES, json!([entry("autoscaler", "Update", "", held)]));
+    let judge = |creation: &str| {
+        let policy =
+            NODEPOOLS.replace("  mode: Enforce\n", &format!("  mode: Enforce\n  creation: {creation}\n"));
+        Request::create(&new).by("velero").judge(&target(&[&policy]))
+    };
+    let anyone = judge("{policy: Anyone}");
+    assert!(matches!(anyone.findings[0].reason, Reason::ReservedManager(_)), "{anyone:?}");
+    // A restore tool brings entries as they were.
+    assert_eq!(judge("{policy: Owners, except: [{kind: User, name: velero}]}").findings, []);
+}

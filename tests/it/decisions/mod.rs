@@ -6,7 +6,9 @@ mod creation_and_deletion;
 mod explanation;
 mod integrity;
 mod mutators;
+mod properties;
 mod scale;
+mod selection;
 
 use fieldkeeper::api::{FieldPolicy, crds};
 use fieldkeeper::ownership::decide::{Decision, decide};
@@ -15,6 +17,7 @@ use fieldkeeper::ownership::facts::{Facts, Operation, Requester};
 use fieldkeeper::ownership::pattern::Pattern;
 use fieldkeeper::ownership::rule::{Mode, ScalePath, Target};
 use fieldkeeper::ownership::schema::Schema;
+use fieldkeeper::ownership::selection::Labels;
 use fieldkeeper::ownership::verdict::Verdict;
 use fieldkeeper::policy::compile::compile;
 use serde_json::value::{RawValue, to_raw_value};
@@ -94,6 +97,7 @@ pub fn target(policies: &[&str]) -> Target {
         group: first.group.as_str().into(),
         resource: first.resource.as_str().into(),
         version: first.version.as_str().into(),
+        any_version: false,
         schema: Schema::from_crd(&serde_json::to_value(schema).unwrap()).unwrap().into(),
         versions: vec![format!("{}/{}", first.group, first.version).into()],
         scale: scale.map(|scale| ScalePath { replicas: Pattern::parse(&scale.spec_replicas_path).unwrap() }),
@@ -115,8 +119,12 @@ pub struct Request {
     new: Option<Box<RawValue>>,
     parent: Option<Box<RawValue>>,
     subresource: String,
+    /// Group, version, resource and kind.
+    of: [String; 4],
     requester: Requester,
     manager: Option<String>,
+    namespace: &'static str,
+    namespace_labels: Option<Labels>,
     now: i64,
 }
 
@@ -132,8 +140,11 @@ impl Request {
             new: new.map(raw),
             parent: None,
             subresource: String::new(),
+            of: ["compute.fieldkeeper.dev", "v1alpha1", "nodepools", "NodePool"].map(str::to_owned),
             requester: Requester::default(),
             manager: None,
+            namespace: "",
+            namespace_labels: None,
             now: 1_000_000,
         }
     }
@@ -165,6 +176,12 @@ impl Request {
         self
     }
 
+    /// About another kind, or another version of it.
+    pub fn of(mut self, group: &str, version: &str, resource: &str, kind: &str) -> Self {
+        self.of = [group, version, resource, kind].map(str::to_owned);
+        self
+    }
+
     /// By a user, or by a service account written `namespace/name`; a group is written `@group`.
     pub fn by(mut self, who: &str) -> Self {
         self.requester = match (who.strip_prefix('@'), who.split_once('/')) {
@@ -192,21 +209,31 @@ impl Request {
         self
     }
 
+    /// As if the kind were namespaced; labels are `None` where they are not known.
+    pub fn in_namespace(mut self, name: &'static str, labels: Option<&[(&str, &str)]>) -> Self {
+        let label = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.namespace = name;
+        self.namespace_labels = labels.map(|labels| labels.iter().map(label).collect());
+        self
+    }
+
     pub fn with_parent(mut self, parent: &Value) -> Self {
         self.parent = Some(raw(parent));
         self
     }
 
     fn facts(&self) -> Facts<'_> {
+        let [group, version, resource, kind] = &self.of;
         Facts {
             requester: &self.requester,
             operation: self.operation,
-            group: "compute.fieldkeeper.dev",
-            version: "v1alpha1",
-            resource: "nodepools",
+            group,
+            version,
+            resource,
             subresource: &self.subresource,
-            kind: "NodePool",
-            namespace: "",
+            kind,
+            namespace: self.namespace,
+            namespace_labels: self.namespace_labels.as_ref(),
             name: "general",
             field_manager: self.manager.as_deref(),
             object: self.new.as_deref(),

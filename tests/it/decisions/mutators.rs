@@ -120,3 +120,15 @@ fn a_mutators_change_outside_every_claim_is_not_the_requesters_either() {
     assert_eq!(refused(&by_mallory(&untraced, policy)), [".spec.targetNodes"]);
     assert!(by_mallory(&untraced, policy).findings[0].untracked);
 }
+
+#[test]
+fn a_list_of_items_that_is_applied_empty_is_the_requests_though_no_entry_holds_it() {
+    let new = with(with(pool(), "/spec/requested", json!([])), "/metadata/labels/mine", json!("x"));
+    let judged = |operation: &str| {
+        let label = entry("mallory", operation, "", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
+        refused(&by_mallory(&with(new.clone(), "/metadata/managedFields/-", label), NODEPOOLS))
+    };
+    assert_eq!(judged("Apply"), [".spec.requested"]);
+    // Of a plain write an empty list is recorded like any other value.
+    assert_eq!(judged("Update"), [""; 0]);
+}

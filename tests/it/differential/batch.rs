@@ -14,7 +14,7 @@ use super::schemas::Node;
 use super::texts;
 use crate::harness::Oracle;
 
-pub const PAIRS: usize = 16;
+const PAIRS: usize = 16;
 const TEXTS: usize = 4;
 const ALGEBRA: usize = 2;
 
@@ -80,7 +80,8 @@ impl Batch {
                 .map_err(|error| format!("{error}\n{}", case(self.schema.as_ref(), self.preserve, pair)))?;
         }
         for (text, said) in self.texts.iter().zip(&answer.texts) {
-            agreement::text(text, said).map_err(|error| format!("{error}\nFieldsV1 {text:?}"))?;
+            agreement::text(text, said, &oracle.version)
+                .map_err(|error| format!("{error}\nFieldsV1 {text:?}"))?;
         }
         for (pair, said) in self.algebra.iter().zip(&answer.algebra) {
             agreement::algebra(pair, said).map_err(|error| format!("{error}\n{pair:?}"))?;

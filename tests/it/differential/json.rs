@@ -2,6 +2,8 @@
 //!
 //! Input: values. Output: one text of the many that mean the same.
 
+use std::fmt::Write as _;
+
 use super::random::Random;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -106,7 +108,7 @@ fn write_string(out: &mut String, text: &str, chance: &mut Option<&mut Random>) 
     {
         out.push('"');
         for unit in text.encode_utf16() {
-            out.push_str(&format!("\\u{unit:04x}"));
+            let _ = write!(out, "\\u{unit:04x}");
         }
         out.push('"');
         return;

@@ -102,9 +102,8 @@ impl Scalar {
             Self::Boolean => Json::Bool(random.chance(50)),
             Self::Integer => integer(random),
             Self::Number => number(random),
-            Self::String => Json::string(random.pick(STRINGS)),
             Self::IntOrString if random.chance(50) => integer(random),
-            Self::IntOrString => Json::string(random.pick(STRINGS)),
+            Self::String | Self::IntOrString => Json::string(random.pick(STRINGS)),
             Self::DateTime => Json::string(random.pick(&["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"])),
             Self::Bytes => Json::string(random.pick(&["YQ==", "YWI="])),
         }

@@ -252,14 +252,10 @@ impl Maker<'_> {
             30..35 => self.untyped(depth),
             35..62 => self.structure(depth),
             62..72 => self.map(depth),
-            72..78 => self.keyed(depth),
-            78..90 => self.keyed(depth),
+            72..90 => self.keyed(depth),
             _ => self.plain_list(depth),
         };
         node.nullable = self.random.chance(15);
-        if node.nullable && self.random.chance(20) {
-            node.default = None;
-        }
         node
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Left out is what is known to be read differently, see `docs/correctness.md`.
 
+use std::fmt::Write as _;
+
 use super::random::Random;
 
 const ELEMENTS: &[&str] = &[
@@ -22,15 +24,15 @@ const ELEMENTS: &[&str] = &[
     r#"k:{"a":"x","b":true}"#,
     r#"k:{"a":"<","b":null}"#,
     r#"k:{"name":"ü"}"#,
-    r#"v:1"#,
-    r#"v:2"#,
-    r#"v:1.5"#,
+    "v:1",
+    "v:2",
+    "v:1.5",
     r#"v:"a""#,
     r#"v:"1""#,
     r#"v:"<&>""#,
-    r#"v:true"#,
-    r#"v:false"#,
-    r#"v:null"#,
+    "v:true",
+    "v:false",
+    "v:null",
     "v:1e+21",
     "v:1e-07",
     "v:-3",
@@ -94,7 +96,7 @@ const ODD_VALUES: &[&str] =
 pub fn text(random: &mut Random) -> String {
     let odd = [0, 0, 5, 15][random.below(4)];
     let mut out = String::new();
-    write(&mut out, 0, odd, random);
+    write_node(&mut out, 0, odd, random);
     if odd > 0 && random.chance(25) {
         corrupt(&mut out, random);
     }
@@ -108,7 +110,7 @@ pub fn small(random: &mut Random) -> String {
     out
 }
 
-fn write(out: &mut String, depth: usize, odd: usize, random: &mut Random) {
+fn write_node(out: &mut String, depth: usize, odd: usize, random: &mut Random) {
     if depth > 0 && random.chance(odd) {
         out.push_str(random.pick(ODD_VALUES));
         return;
@@ -124,7 +126,7 @@ fn write(out: &mut String, depth: usize, odd: usize, random: &mut Random) {
         let pool = if random.chance(odd) { ODD_ELEMENTS } else { ELEMENTS };
         out.push_str(&serde_json::to_string(random.pick(pool)).unwrap());
         out.push(':');
-        write(out, depth + 1, odd, random);
+        write_node(out, depth + 1, odd, random);
     }
     out.push('}');
 }
@@ -138,7 +140,7 @@ fn write_small(out: &mut String, depth: usize, random: &mut Random) {
     }
     for element in ["f:a", "f:b", r#"k:{\"a\":1}"#, r#"v:\"x\""#, "v:1", "i:0"] {
         if depth < 4 && random.chance(35) {
-            out.push_str(&format!("{separator}\"{element}\":"));
+            let _ = write!(out, "{separator}\"{element}\":");
             separator = ",";
             write_small(out, depth + 1, random);
         }

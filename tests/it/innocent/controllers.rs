@@ -168,9 +168,7 @@ async fn f15_the_garbage_collector_may_write_nothing_else_under_either_of_its_na
         assert!(pond.patch(&who, &more).await.is_refused());
         let mut renamed = block.clone();
         renamed["name"] = json!("other");
-        pond.patch(&who, &json!({"metadata": {"ownerReferences": [renamed]}}))
-            .await
-            .refused(&[&format!("{path}.name")]);
+        pond.patch(&who, &json!({"metadata": {"ownerReferences": [renamed]}})).await.refused(&[&path]);
         // Its business, and nobody else's.
         block["blockOwnerDeletion"] = json!(false);
         for change in [
@@ -259,6 +257,7 @@ async fn f35_a_horizontal_pod_autoscaler_writes_the_scale_without_naming_a_manag
         return;
     }
     let pond = Pond::bare_of(&namespaced("f35").await, "scaled").await;
+    pond.patch(&hpa(), &json!({"spec": {"replicas": 2}})).await.allowed();
     put(&pond, &hpa(), 5).await.allowed();
     let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "scaled", "namespace": "f35"},

@@ -41,14 +41,16 @@ async fn f18_a_mutating_webhook_changes_an_owned_field_in_a_strangers_request() 
     pond.send(&call(&again).manager("alice"), &alice()).await.allowed();
     pond.patch(&alice(), &with_note(&mode("unnamed"), &sets("/spec/size", "once more"))).await.allowed();
     assert_eq!(pond.read().await["spec"]["size"], "once more");
-    // A field that nobody claims, in a policy that denies what it does not list.
-    pond.patch(&alice(), &with_note(&mode("listed"), &sets("/spec/shape", "square"))).await.allowed();
+    // A field that nobody claims, in a policy that denies what it does not list. Under a new name, since the time of an
+    // entry moves but once a second, and one that did not move proves nothing.
+    let listed = with_note(&mode("listed"), &sets("/spec/shape", "square"));
+    pond.send(&call(&listed).manager("listed"), &alice()).await.allowed();
     assert_eq!(pond.read().await["spec"]["shape"], "square");
     // In a creation.
-    let made = Pond::absent(&kind, "made").await;
-    let body = made.body(&with_note(&mode("made"), &sets("/spec/size", "sidecar")));
-    made.send(&Call::create(&kind.resource(), &body), &alice()).await.allowed();
-    assert_eq!(made.read().await["spec"]["size"], "sidecar");
+    let fresh = Pond::absent(&kind, "made").await;
+    let body = fresh.body(&with_note(&mode("made"), &sets("/spec/size", "sidecar")));
+    fresh.send(&Call::create(&kind.resource(), &body), &alice()).await.allowed();
+    assert_eq!(fresh.read().await["spec"]["size"], "sidecar");
     // A field that names its mutators, by what they set.
     pond.patch(&alice(), &with_note(&mode("noted"), &sets("/spec/note", "sidecar"))).await.allowed();
     let other = with_note(&mode("other"), &sets("/spec/note", "other"));
@@ -165,9 +167,9 @@ spec:
         .retain(|entry| entry["manager"] != "ctrl-a");
     let call = Call::put("", &stripped).at(&one);
     let who = Identity::person("alice", &[]);
-    arena.send(&call, &who).await.refused(&[".metadata.labels[\"size\"]"]);
+    arena.send(&call, &who).await.refused(&[".metadata.labels.size"]);
     arena
         .send(&patch(json!({"metadata": {"labels": {"size": "XL"}}})), &who)
         .await
-        .refused(&[".metadata.labels[\"size\"]"]);
+        .refused(&[".metadata.labels.size"]);
 }

@@ -1,0 +1,76 @@
+//! Owners: who they are, and under which names they write.
+
+use super::{Findings, Severity, Subject};
+use crate::api::field_policy as api;
+use crate::ownership::rule::ManagerUse;
+
+/// Names that many programs share, because they are a library's or a tool's default. To reserve one is to
+/// refuse everybody else who uses the tool.
+const SHARED: [&str; 6] =
+    ["helm", "manager", "kube-controller-manager", "unknown", "before-first-apply", "ancient-changes"];
+
+pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    managers(subject, findings);
+    subjects(subject, findings);
+}
+
+fn managers(subject: &Subject<'_>, findings: &mut Findings) {
+    for owner in &subject.policy.owners {
+        for manager in &owner.managers {
+            let at = format!("spec.owners[{}].fieldManagers[{}]", owner.name, manager.name);
+            if manager.usage != ManagerUse::Expect && is_shared(&manager.name) {
+                let message = format!(
+                    "{} is a name that many programs write under; reserved, it is refused to all of them",
+                    manager.name
+                );
+                findings.add(Severity::Warning, "shared-manager", at.as_str(), message);
+            }
+            if manager.usage == ManagerUse::Require && owner.subjects.is_empty() {
+                let message = format!("nobody has to write under it: owner {} has no subjects", owner.name);
+                findings.add(Severity::Warning, "required-of-nobody", at, message);
+            }
+        }
+    }
+}
+
+fn is_shared(name: &str) -> bool {
+    name.starts_with("kubectl") || SHARED.iter().any(|shared| name.eq_ignore_ascii_case(shared))
+}
+
+fn subjects(subject: &Subject<'_>, findings: &mut Findings) {
+    let spec = subject.spec;
+    let mut check = |at: &str, subjects: &[api::Subject]| {
+        for (index, account) in subjects.iter().enumerate() {
+            if account.kind == api::SubjectKind::ServiceAccount {
+                service_account(subject, account, &format!("{at}[{index}]"), findings);
+            }
+        }
+    };
+    for owner in &spec.owners {
+        check(&format!("spec.owners[{}].subjects", owner.name), &owner.subjects);
+    }
+    check("spec.creation.except", &spec.creation.except);
+    check("spec.deletion.subjects", spec.deletion.as_ref().map(|it| &*it.subjects).unwrap_or_default());
+    check("spec.integrity.editors", &spec.integrity.editors);
+    check("spec.breakGlass.subjects", &spec.break_glass.subjects);
+}
+
+fn service_account(subject: &Subject<'_>, account: &api::Subject, at: &str, findings: &mut Findings) {
+    let name = &account.name;
+    if account.namespace_from.is_some() && subject.facts.namespaced == Some(false) {
+        let message = format!(
+            "matches nobody: {} have no namespace that {name} could be in",
+            subject.spec.target.resource
+        );
+        findings.add(Severity::Error, "no-namespace", at, message);
+    }
+    let Some(namespace) = &account.namespace else { return };
+    // A namespace that the caller did not look into says nothing.
+    let known = subject.facts.accounts.and_then(|accounts| accounts.get(namespace));
+    if let Some(known) = known.filter(|known| !known.contains(name)) {
+        let hint = super::nearest(name, known.iter().map(String::as_str));
+        let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let message = format!("there is no ServiceAccount {namespace}/{name}{hint}");
+        findings.add(Severity::Warning, "unknown-subject", at, message);
+    }
+}
