@@ -16,7 +16,7 @@ use super::facts::{Facts, Operation};
 use super::finding::whole;
 use super::integrity;
 use super::judge::Judge;
-use super::raw::Raw;
+use super::raw::{Node, Raw, Tree};
 use super::reserved;
 use super::rule::{Mode, Target};
 use super::scale;
@@ -130,7 +130,7 @@ fn judge_deletion(facts: &Facts<'_>, target: &Target) -> Vec<Finding> {
 }
 
 fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
-    let undecided = |why: &str| conclude(facts, target, undecided_findings(target, why), Vec::new());
+    let undecided = |why: &str| undecided(facts, target, why);
     let Some(new) = facts.object.map(Raw::from) else {
         return undecided("the review does not carry the object");
     };
@@ -152,22 +152,37 @@ fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     if old.is_some_and(|old| old.text() == new.text()) {
         return Verdict::default();
     }
+    let trees = (old.map(Tree::new).transpose(), Tree::new(new));
+    match trees {
+        (Ok(old), Ok(new)) => compare(facts, target, old.as_ref().map(Tree::root), new.root()),
+        (Err(error), _) | (_, Err(error)) => undecided(&error.to_string()),
+    }
+}
+
+/// Judges what becomes of a stored object.
+fn compare<'f>(
+    facts: &'f Facts<'f>,
+    target: &Target,
+    old: Option<Node<'f, 'f>>,
+    new: Node<'f, 'f>,
+) -> Verdict {
     let shapes = ClaimedShapes { target, creating: old.is_none() };
-    let found = difference(old, Some(new), &target.schema, Some(&shapes));
+    let found = difference((old, Some(new)), &target.schema, Some(&shapes));
     let Difference { changes, managed_fields } = match found {
         Ok(found) => found,
-        Err(error) => return undecided(&error.to_string()),
+        Err(error) => return undecided(facts, target, &error.to_string()),
     };
-    let tracking = match Tracking::read(old, managed_fields) {
+    let tracking = match Tracking::read(managed_fields) {
         Ok(tracking) => tracking,
-        Err(error) => return undecided(&error.to_string()),
+        Err(error) => return undecided(facts, target, &error.to_string()),
     };
     let moved = integrity::changed_paths(&changes);
     let mut notes = Vec::new();
     let mut findings = Vec::new();
     for policy in &target.policies {
         let judge = Judge::new(policy, facts);
-        let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &changes };
+        let (changes, tracking) = (&*changes, &tracking);
+        let scope = Scope { facts, target, policy, judge, tracking, changes, old, new: Some(new) };
         scope.judge_changes(&mut findings, &mut notes);
         reserved::judge(&scope, &mut findings);
         integrity::judge(&scope, &moved, new, &mut findings, &mut notes);

@@ -10,7 +10,7 @@
 //! So only those that the API server gives to every version are listed.
 
 use super::element::Element;
-use super::raw::Raw;
+use super::raw::{Node, Raw};
 use super::rule::Target;
 use super::value;
 
@@ -197,7 +197,7 @@ const PROBE: Fields = &[
 
 /// Whether the API server would have put `given` at `path` of the new `object` by itself.
 #[must_use]
-pub(super) fn is_default(target: &Target, object: Raw<'_>, path: &[Element], given: Raw<'_>) -> bool {
+pub(super) fn is_default(target: &Target, object: Node<'_, '_>, path: &[Element], given: Raw<'_>) -> bool {
     let of_target =
         |(group, resource, ..): &&Kind| *group == &*target.group && *resource == &*target.resource;
     let Some((_, _, pod, fields)) = KINDS.iter().find(of_target) else { return false };
@@ -250,7 +250,7 @@ fn below<'e>(prefix: &str, mut path: &'e [Element]) -> Option<&'e [Element]> {
 }
 
 /// The value of the field `name` in the struct that holds the field at `path`.
-fn beside<'a>(target: &Target, object: Raw<'a>, path: &[Element], name: &str) -> Option<Raw<'a>> {
+fn beside<'a>(target: &Target, object: Node<'a, '_>, path: &[Element], name: &str) -> Option<Raw<'a>> {
     let (_, parent) = path.split_last()?;
     let path: Vec<Element> = parent.iter().cloned().chain([Element::field(name)]).collect();
     value::at(object, &path, target.schema.root()).ok().flatten()

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use super::element::Element;
 use super::path::Path;
-use super::raw::{Kind, Raw, RawError};
+use super::raw::{Kind, Node, Raw, RawError, Tree};
 use super::schema::{ListShape, Schema};
 
 pub use super::value::MAX_DEPTH;
@@ -162,13 +162,16 @@ impl DiffError {
     }
 }
 
+/// Two values at one path; at least one is there.
+pub(super) type Pair<'a, 't> = (Option<Node<'a, 't>>, Option<Node<'a, 't>>);
+
 /// What differs between two objects.
 #[derive(Debug, Default)]
-pub(super) struct Difference<'a> {
+pub(super) struct Difference<'a, 't> {
     /// The changed paths.
     pub(super) changes: Vec<Change<'a>>,
     /// `metadata.managedFields` of both, if their texts differ. They are found on the way.
-    pub(super) managed_fields: (Option<Raw<'a>>, Option<Raw<'a>>),
+    pub(super) managed_fields: Pair<'a, 't>,
 }
 
 /// The changes from `old` to `new`.
@@ -181,22 +184,25 @@ pub fn diff<'a>(
     schema: &Schema,
     refine: Option<&dyn Refine>,
 ) -> Result<Vec<Change<'a>>, DiffError> {
-    difference(old, new, schema, refine).map(|difference| difference.changes)
+    let tree = |side: Option<Raw<'a>>| side.map(Tree::new).transpose();
+    let trees = tree(old).and_then(|old| Ok((old, tree(new)?)));
+    let (old, new) = trees.map_err(|source| DiffError::Json { at: Path::root().to_string(), source })?;
+    let nodes = (old.as_ref().map(Tree::root), new.as_ref().map(Tree::root));
+    difference(nodes, schema, refine).map(|difference| difference.changes)
 }
 
 /// As [`diff`], with what else was found.
-pub(super) fn difference<'a>(
-    old: Option<Raw<'a>>,
-    new: Option<Raw<'a>>,
+pub(super) fn difference<'a, 't>(
+    (old, new): Pair<'a, 't>,
     schema: &Schema,
     refine: Option<&dyn Refine>,
-) -> Result<Difference<'a>, DiffError> {
+) -> Result<Difference<'a, 't>, DiffError> {
     for side in [old, new].into_iter().flatten() {
-        if side.kind() != Kind::Object {
-            return Err(DiffError::NotAnObject(side.kind()));
+        if side.raw.kind() != Kind::Object {
+            return Err(DiffError::NotAnObject(side.raw.kind()));
         }
     }
-    let same = matches!((old, new), (Some(old), Some(new)) if old.text() == new.text());
+    let same = matches!((old, new), (Some(old), Some(new)) if old.raw.text() == new.raw.text());
     if same {
         return Ok(Difference::default());
     }

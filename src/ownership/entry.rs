@@ -6,11 +6,12 @@
 //! from servers and clients of any age.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::error::Error;
 use std::fmt;
 
 use super::fieldsv1::{self, FieldsV1Error};
-use super::raw::{Kind, Raw, RawError};
+use super::raw::{Kind, Node, Raw, RawError, Tree};
 use super::set::PathSet;
 
 /// The most entries that one list may have.
@@ -62,20 +63,15 @@ pub struct ManagedFieldsEntry<'a> {
     pub fields: Option<Raw<'a>>,
     /// The whole entry as it stands in the object.
     pub raw: &'a str,
+    set: OnceCell<PathSet>,
 }
 
 impl<'a> ManagedFieldsEntry<'a> {
     /// Reads what stands around the set.
-    pub(super) fn read(entry: Raw<'a>) -> Result<Self, RawError> {
-        let [manager, operation, api_version, subresource, time, fields_type, fields] = entry.named([
-            "manager",
-            "operation",
-            "apiVersion",
-            "subresource",
-            "time",
-            "fieldsType",
-            "fieldsV1",
-        ])?;
+    fn read(entry: Node<'a, '_>) -> Result<Self, RawError> {
+        let [manager, operation, api_version, subresource, time, fields_type, fields] = entry
+            .named(["manager", "operation", "apiVersion", "subresource", "time", "fieldsType", "fieldsV1"])?
+            .map(|value| value.map(|value| value.raw));
         let known = text(fields_type)?.is_some_and(|fields_type| fields_type == FIELDS_TYPE);
         Ok(Self {
             manager: text(manager)?.unwrap_or_default(),
@@ -88,7 +84,8 @@ impl<'a> ManagedFieldsEntry<'a> {
             subresource: text(subresource)?.unwrap_or_default(),
             time: text(time)?,
             fields: fields.filter(|fields| known && fields.kind() != Kind::Null),
-            raw: entry.text(),
+            raw: entry.raw.text(),
+            set: OnceCell::new(),
         })
     }
 
@@ -107,9 +104,13 @@ impl<'a> ManagedFieldsEntry<'a> {
         self.fields.is_some()
     }
 
-    /// Reads the set of paths. Each call reads it anew.
-    pub fn set(&self) -> Result<PathSet, FieldsV1Error> {
-        self.fields.map_or(Err(FieldsV1Error::Missing), |fields| fieldsv1::parse(fields.text()))
+    /// The set of paths, read when first asked for.
+    pub fn set(&self) -> Result<&PathSet, FieldsV1Error> {
+        if let Some(set) = self.set.get() {
+            return Ok(set);
+        }
+        let set = fieldsv1::parse(self.fields.ok_or(FieldsV1Error::Missing)?.text())?;
+        Ok(self.set.get_or_init(|| set))
     }
 }
 
@@ -144,13 +145,14 @@ impl Error for EntryError {}
 /// Reads a `managedFields` list without reading the sets in it. `null` is the
 /// empty list, as on the API server.
 pub fn parse_entries(managed_fields: Raw<'_>) -> Result<Vec<ManagedFieldsEntry<'_>>, EntryError> {
-    let entries = raw_entries(managed_fields)?.into_iter().enumerate();
+    let tree = Tree::new(managed_fields).map_err(EntryError::List)?;
+    let entries = nodes(tree.root())?.into_iter().enumerate();
     entries.map(|(index, entry)| parse_entry(index, entry)).collect()
 }
 
 /// The entries of a list, not read.
-pub(super) fn raw_entries(managed_fields: Raw<'_>) -> Result<Vec<Raw<'_>>, EntryError> {
-    if managed_fields.kind() == Kind::Null {
+pub(super) fn nodes<'a, 't>(managed_fields: Node<'a, 't>) -> Result<Vec<Node<'a, 't>>, EntryError> {
+    if managed_fields.raw.kind() == Kind::Null {
         return Ok(Vec::new());
     }
     let entries = managed_fields.items().map_err(EntryError::List)?;
@@ -158,7 +160,10 @@ pub(super) fn raw_entries(managed_fields: Raw<'_>) -> Result<Vec<Raw<'_>>, Entry
 }
 
 /// Reads the entry that stands at `index`.
-pub(super) fn parse_entry(index: usize, entry: Raw<'_>) -> Result<ManagedFieldsEntry<'_>, EntryError> {
+pub(super) fn parse_entry<'a>(
+    index: usize,
+    entry: Node<'a, '_>,
+) -> Result<ManagedFieldsEntry<'a>, EntryError> {
     ManagedFieldsEntry::read(entry).map_err(|source| EntryError::Entry { index, source })
 }
 

@@ -9,6 +9,7 @@ use super::path::Path;
 use super::raw::Raw;
 use super::rule::{Identity, Mode, NamespaceSource, Owner, Policy, Subject};
 use super::scope::Scope;
+use super::tracking::Tracking;
 use super::verdict::{Finding, OwnerName, Reason, Shown};
 
 /// A refusal that is not yet put into names.
@@ -56,7 +57,7 @@ pub(super) fn whole(policy: &Policy, mode: Mode, reason: Reason) -> Finding {
 /// A finding about one path.
 pub(super) fn finding(scope: &Scope<'_, '_>, draft: Draft<'_>) -> Finding {
     let hidden = draft.sensitive || scope.target.sensitive;
-    let holders = scope.tracking.holders_before(&draft.path);
+    let holders = Tracking::holders_before(scope.old, &draft.path);
     Finding {
         policy: scope.policy.name.clone(),
         mode: draft.mode,

@@ -20,7 +20,7 @@ use super::fieldsv1::FieldsV1Error;
 use super::finding::{Draft, finding, whole};
 use super::judge::{Activities, Judgement};
 use super::path::Path;
-use super::raw::Raw;
+use super::raw::Node;
 use super::rule::Mode;
 use super::scope::Scope;
 use super::set::PathSet;
@@ -33,7 +33,7 @@ struct Check<'s, 'p, 'f> {
     scope: &'s Scope<'p, 'f>,
     active: Activities<'p, 'f>,
     changed: &'s PathSet,
-    new: Raw<'f>,
+    new: Node<'f, 'f>,
 }
 
 /// The paths whose value a request changes, for [`judge`].
@@ -51,14 +51,14 @@ pub(super) fn changed_paths(changes: &[Change<'_>]) -> PathSet {
 pub(super) fn judge<'f>(
     scope: &Scope<'_, 'f>,
     changed: &PathSet,
-    new: Raw<'f>,
+    new: Node<'f, 'f>,
     findings: &mut Vec<Finding>,
     notes: &mut Vec<String>,
 ) {
     if scope.judge.is(&scope.policy.integrity.editors) || scope.may_create_anything() {
         return;
     }
-    let active = Activities::new(scope.policy, scope.facts.old_object.or(scope.facts.object));
+    let active = Activities::new(scope.policy, scope.old.or(scope.new));
     let check = Check { scope, active, changed, new };
     check.unreadable(findings);
     if check.wiped(findings, notes) {
@@ -350,7 +350,7 @@ impl Check<'_, '_, '_> {
 }
 
 /// Whether an object has a field that the server tracks.
-fn has_anything_to_track(object: Raw<'_>) -> bool {
+fn has_anything_to_track(object: Node<'_, '_>) -> bool {
     let tracked = ["labels", "annotations", "finalizers", "ownerReferences", "generateName"];
     let members = object.members().unwrap_or_default();
     members.iter().any(|(name, value)| match &**name {

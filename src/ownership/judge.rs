@@ -8,11 +8,10 @@
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
-use serde_json::value::RawValue;
-
 use super::element::Element;
 use super::facts::Facts;
 use super::pattern::Step;
+use super::raw::Node;
 use super::rule::{Claim, ManagerUse, Mode, Owner, Policy, Subject};
 
 /// Whether a claim holds for the object under review.
@@ -31,13 +30,13 @@ pub(super) enum Activity {
 /// Most reviews touch one or two paths, so most conditions are never evaluated.
 pub(super) struct Activities<'p, 'f> {
     policy: &'p Policy,
-    state: Option<&'f RawValue>,
+    state: Option<Node<'f, 'f>>,
     known: RefCell<Vec<Option<Activity>>>,
 }
 
 impl<'p, 'f> Activities<'p, 'f> {
     /// `state` is what `oldObject` stands for in conditions.
-    pub(super) fn new(policy: &'p Policy, state: Option<&'f RawValue>) -> Self {
+    pub(super) fn new(policy: &'p Policy, state: Option<Node<'f, 'f>>) -> Self {
         Self { policy, state, known: RefCell::new(Vec::new()) }
     }
 
@@ -47,7 +46,7 @@ impl<'p, 'f> Activities<'p, 'f> {
         if known.is_empty() {
             known.resize(self.policy.claims.len(), None);
         }
-        let evaluate = || match condition.eval(self.state) {
+        let evaluate = || match condition.eval_node(self.state) {
             Ok(true) => Activity::Active,
             Ok(false) => Activity::Inactive,
             Err(error) => Activity::Unknown(error.to_string()),

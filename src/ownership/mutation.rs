@@ -13,7 +13,7 @@ use super::judge::Activities;
 use super::raw::Kind;
 use super::rule::{Claim, Target};
 use super::scope::Scope;
-use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY};
+use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Tracking};
 
 /// What is known of the origin of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,9 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
     let facts = scope.facts;
     if tracking.movements.is_empty() {
         // An entry that holds the field already need not move: times have a resolution of a second.
-        let held =
-            |name: &str| tracking.holders_before(&change.path).iter().any(|holder| holder.manager == name);
+        let held = |name: &str| {
+            Tracking::holders_before(scope.old, &change.path).iter().any(|holder| holder.manager == name)
+        };
         return if facts.field_manager.is_some_and(held) { Origin::Request } else { Origin::Untracked };
     }
     let written_under = |manager: &str, operation: Operation, subresource: &str| match facts.field_manager {
@@ -77,9 +78,8 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
             || (written_under(&moved.manager, moved.operation, &moved.subresource)
                 && (moved.retimed || !moved.gained.is_empty()))
     });
-    let Ok(entries) = tracking.after() else { return Origin::Request };
     let mut candidates =
-        entries.iter().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
+        tracking.after().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
     let path = change.path.elements();
     // A list of items that is applied empty is in no entry.
     let leaves_no_trace =
@@ -87,7 +87,7 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
         !(leaves_no_trace && entry.operation == Operation::Apply)
             && is_reviewed_version(scope.target, &entry.api_version)
-            && entry.set().is_ok_and(|set| !holds(&set, path))
+            && entry.set().is_ok_and(|set| !holds(set, path))
     };
     // What the request let go of and is still there took its default: that is the request's doing.
     let let_go = tracking.movements.iter().any(|moved| {

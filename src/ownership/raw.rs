@@ -10,17 +10,16 @@
 //! of the two counts, and an enforcement point must not pick one. This module must
 //! not build trees or compare values (`value` does).
 
-mod compared;
 mod scan;
 mod tree;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-pub(super) use compared::{Compared, compare};
 pub(super) use tree::{Node, Tree};
 
 /// Why a text cannot be read as the JSON that was asked for.
@@ -149,40 +148,13 @@ impl<'a> Raw<'a> {
 
     /// The value of one member of an object; `None` if it has no such member.
     pub fn get(self, name: &str) -> Result<Option<Raw<'a>>, RawError> {
-        let mut found = None;
-        each_member(
-            self,
-            |at| self.value_at(at),
-            |quoted, value| {
-                if decode(quoted)? == name && found.replace(value).is_some() {
-                    return Err(RawError::DuplicateName(name.to_owned()));
-                }
-                Ok(())
-            },
-        )?;
+        let [found] = self.named([name])?;
         Ok(found)
     }
 
     /// The values of some members of an object, in the order of `names`.
     pub fn named<const N: usize>(self, names: [&str; N]) -> Result<[Option<Self>; N], RawError> {
-        let mut found = [None; N];
-        each_member(
-            self,
-            |at| self.value_at(at),
-            |quoted, value| {
-                let name = decode(quoted)?;
-                let place = names.iter().zip(&mut found).find(|(wanted, _)| **wanted == name);
-                match place {
-                    Some((_, Some(_))) => Err(RawError::DuplicateName(name.into_owned())),
-                    Some((_, place)) => {
-                        *place = Some(value);
-                        Ok(())
-                    }
-                    None => Ok(()),
-                }
-            },
-        )?;
-        Ok(found)
+        named_members(self, |at| self.value_at(at), names)
     }
 
     /// The items of an array, in order.
@@ -247,6 +219,49 @@ fn sorted_members<'a, V>(
         }
     }
     Ok(members)
+}
+
+/// The values of some members of an object, in the order of `names`. `value_at` reads the value at a position.
+fn named_members<V: Copy, const N: usize>(
+    object: Raw<'_>,
+    value_at: impl FnMut(usize) -> Result<(V, usize), RawError>,
+    names: [&str; N],
+) -> Result<[Option<V>; N], RawError> {
+    let mut found = [None; N];
+    each_member(object, value_at, |quoted, value| {
+        let name = decode(quoted)?;
+        match names.iter().zip(&mut found).find(|(wanted, _)| **wanted == name) {
+            None => {}
+            Some((_, place @ None)) => *place = Some(value),
+            Some(_) => return Err(RawError::DuplicateName(name.into_owned())),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The members of two objects by name, both sorted.
+pub(super) fn zip<'a, V>(
+    old: Vec<(Cow<'a, str>, V)>,
+    new: Vec<(Cow<'a, str>, V)>,
+) -> impl Iterator<Item = (Cow<'a, str>, Option<V>, Option<V>)> {
+    let mut old = old.into_iter().peekable();
+    let mut new = new.into_iter().peekable();
+    std::iter::from_fn(move || {
+        // The smaller name is on one side only.
+        let order = match (old.peek(), new.peek()) {
+            (Some((a, _)), Some((b, _))) => a.cmp(b),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        let before = if order.is_le() { old.next() } else { None };
+        let after = if order.is_ge() { new.next() } else { None };
+        match (before, after) {
+            (Some((name, old)), new) => Some((name, Some(old), new.map(|(_, new)| new))),
+            (None, Some((name, new))) => Some((name, None, Some(new))),
+            (None, None) => None,
+        }
+    })
 }
 
 /// Calls `visit` with the quoted name and the value of each member, in order.

@@ -10,7 +10,7 @@ use super::finding::{Draft, finding};
 use super::judge::{Activities, Judge, Judgement};
 use super::path::Path;
 use super::pattern::Pattern;
-use super::raw::{Raw, RawError};
+use super::raw::{Raw, RawError, Tree};
 use super::reserved;
 use super::rule::{Mode, Target};
 use super::scope::Scope;
@@ -60,12 +60,16 @@ fn judge_count(
     if facts.parent.is_none() && (ambiguous || target.policies.iter().any(|policy| conditional(policy))) {
         return None;
     }
-    let stored = match facts.parent {
+    let undecided = |error: &RawError| super::decide::undecided_findings(target, &error.to_string());
+    let parent = match facts.parent.map(|parent| Tree::new(Raw::from(parent))).transpose() {
+        Ok(parent) => parent,
+        Err(error) => return Some(undecided(&error)),
+    };
+    let parent = parent.as_ref().map(Tree::root);
+    let stored = match parent.map(|parent| value::at(parent, path.elements(), target.schema.root())) {
         None => before,
-        Some(parent) => match value::at(Raw::from(parent), path.elements(), target.schema.root()) {
-            Ok(stored) => stored,
-            Err(error) => return Some(super::decide::undecided_findings(target, &error.to_string())),
-        },
+        Some(Ok(stored)) => stored,
+        Some(Err(error)) => return Some(undecided(&error)),
     };
     // The server stores an absent count as zero.
     let after = after.unwrap_or(Raw::ZERO);
@@ -74,7 +78,8 @@ fn judge_count(
     let mut findings = Vec::new();
     for policy in &target.policies {
         let judge = Judge::new(policy, facts);
-        let scope = Scope { facts, target, policy, judge, tracking: &tracking, changes: &[] };
+        let (tracking, none) = (&tracking, &[]);
+        let scope = Scope { facts, target, policy, judge, tracking, changes: none, old: parent, new: None };
         reserved::judge(&scope, &mut findings);
         if let Some(draft) = refused(&scope, &path, changed, stored, Some(after)) {
             findings.push(finding(&scope, draft));
@@ -94,7 +99,7 @@ fn refused<'c>(
     if !changed && scope.facts.field_manager.is_none() {
         return None;
     }
-    let active = Activities::new(scope.policy, scope.facts.parent);
+    let active = Activities::new(scope.policy, scope.old);
     let co_owned = |mode: Mode| mode.min(scope.policy.integrity.co_ownership);
     let (mode, reason, claims) = match scope.judge.path(path.elements(), &active) {
         Judgement::Owned { .. } => return None,

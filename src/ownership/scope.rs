@@ -11,7 +11,7 @@ use super::finding::{Draft, finding};
 use super::judge::{Activities, Judge, Judgement};
 use super::mutation::{self, Origin};
 use super::path::Path;
-use super::raw::{Kind, Raw};
+use super::raw::{Kind, Node, Raw};
 use super::rule::{Creation, Mode, Policy, Target, Unlisted};
 use super::system;
 use super::tracking::Tracking;
@@ -25,6 +25,10 @@ pub(super) struct Scope<'p, 'f> {
     pub(super) judge: Judge<'p, 'f>,
     pub(super) tracking: &'f Tracking<'f>,
     pub(super) changes: &'f [Change<'f>],
+    /// The stored object.
+    pub(super) old: Option<Node<'f, 'f>>,
+    /// What it becomes.
+    pub(super) new: Option<Node<'f, 'f>>,
 }
 
 impl<'p, 'f> Scope<'p, 'f> {
@@ -35,12 +39,12 @@ impl<'p, 'f> Scope<'p, 'f> {
             return;
         }
         // On CREATE there is no stored object: conditions read the new one.
-        let before = Activities::new(self.policy, self.facts.old_object.or(self.facts.object));
+        let before = Activities::new(self.policy, self.old.or(self.new));
         let mut refused = self.refused(&before, notes);
         if !self.creating() && !refused.is_empty() && self.may_rely_on_new_state(&refused) {
             // The write legally changes what a condition reads, so it may also rely on ownership
             // under the new state: one commit can switch the mode and set the field.
-            let after = Activities::new(self.policy, self.facts.object);
+            let after = Activities::new(self.policy, self.new);
             let still = self.refused(&after, &mut Vec::new());
             refused.retain(|draft| {
                 self.reads(&draft.path) || still.iter().any(|other| other.path == draft.path)
@@ -55,8 +59,7 @@ impl<'p, 'f> Scope<'p, 'f> {
 
     /// Whether the stored object is being deleted already.
     pub(super) fn is_deleting(&self) -> bool {
-        let metadata =
-            self.facts.old_object.map(Raw::from).and_then(|old| old.get("metadata").ok().flatten());
+        let metadata = self.old.and_then(|old| old.get("metadata").ok().flatten());
         metadata.is_some_and(|metadata| matches!(metadata.get("deletionTimestamp"), Ok(Some(_))))
     }
 
@@ -208,10 +211,7 @@ impl<'p, 'f> Scope<'p, 'f> {
         let path = change.path.elements();
         // A default that cannot be read is no excuse: the value counts as set.
         self.target.schema.is_default(path, value).unwrap_or(false)
-            || self
-                .facts
-                .object
-                .is_some_and(|object| defaults::is_default(self.target, object.into(), path, value))
+            || self.new.is_some_and(|object| defaults::is_default(self.target, object, path, value))
     }
 
     /// Whether a condition reads a leaf that this write changes, and each such leaf is changed legally.

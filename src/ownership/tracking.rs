@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use super::entry::{EntryError, ManagedFieldsEntry, Operation, parse_entries, parse_entry, raw_entries};
+use super::diff::Pair;
+use super::entry::{EntryError, ManagedFieldsEntry, Operation, nodes, parse_entries, parse_entry};
 use super::fieldsv1::{self, FieldsV1Error, parse_changed};
 use super::path::Path;
-use super::raw::{Kind, Raw};
+use super::raw::{Kind, Node, Raw};
 use super::set::PathSet;
 use super::verdict::Holder;
 
@@ -26,14 +27,14 @@ const SHOWN_HOLDERS: usize = 3;
 /// The entries before and after a request.
 #[derive(Debug, Default)]
 pub(super) struct Tracking<'f> {
-    /// The stored object, whose list is looked up if a message asks for it.
-    object: Option<Raw<'f>>,
     stored: Option<Raw<'f>>,
     new: Option<Raw<'f>>,
     /// Entries of the stored list that are not, or not like this, in the new one.
     pub(super) gone: Vec<ManagedFieldsEntry<'f>>,
     /// Entries of the new list that are not, or not like this, in the stored one.
     pub(super) come: Vec<ManagedFieldsEntry<'f>>,
+    /// Entries of both lists.
+    kept: Vec<ManagedFieldsEntry<'f>>,
     pub(super) movements: Vec<Movement<'f>>,
 }
 
@@ -62,35 +63,30 @@ pub(super) struct Holding<'f> {
 }
 
 impl<'f> Tracking<'f> {
-    /// Compares the lists of an object and of what becomes of it. Lists that are not there are empty;
-    /// two that are the same need not be given.
-    pub(super) fn read(
-        object: Option<Raw<'f>>,
-        (stored, new): (Option<Raw<'f>>, Option<Raw<'f>>),
-    ) -> Result<Self, TrackingError> {
-        let entries = |list: Option<Raw<'f>>| list.map_or(Ok(Vec::new()), raw_entries);
+    /// Compares two lists. One that is not there is empty; two that are the same need not be given.
+    pub(super) fn read<'t>((stored, new): Pair<'f, 't>) -> Result<Self, TrackingError> {
+        let entries = |list: Option<Node<'f, 't>>| list.map_or(Ok(Vec::new()), nodes);
         let (before, after) = (entries(stored)?, entries(new)?);
+        let (stored, new) = (stored.map(|list| list.raw), new.map(|list| list.raw));
         let (old_texts, new_texts) = (texts(&before), texts(&after));
-        let heads = |entries: &[Raw<'f>], wanted: &dyn Fn(&Raw<'f>) -> bool| {
+        let heads = |entries: &[Node<'f, '_>], wanted: &dyn Fn(&Node<'f, '_>) -> bool| {
             let numbered = entries.iter().enumerate().filter(|(_, entry)| wanted(entry));
             numbered.map(|(index, entry)| parse_entry(index, *entry)).collect::<Result<Vec<_>, _>>()
         };
         let gone = heads(&before, &|entry| !new_texts.contains(&text(entry)))?;
         let come = heads(&after, &|entry| !old_texts.contains(&text(entry)))?;
         if gone.is_empty() && come.is_empty() {
-            return Ok(Self { object, stored, new, ..Self::default() });
+            return Ok(Self { stored, new, ..Self::default() });
         }
         let kept = heads(&before, &|entry| new_texts.contains(&text(entry)))?;
         let mut moved: Vec<_> = gone.iter().chain(&come).collect();
         moved.sort_by(|a, b| a.identity().cmp(&b.identity()));
         moved.dedup_by(|a, b| a.identity() == b.identity());
-        let of = |changed: &[ManagedFieldsEntry<'f>], one: &ManagedFieldsEntry<'f>| {
-            let all = changed.iter().chain(&kept).filter(|entry| entry.identity() == one.identity());
-            all.cloned().collect::<Vec<_>>()
-        };
-        let movements = moved.into_iter().map(|one| Movement::of(one, &of(&gone, one), &of(&come, one)));
+        let movements = moved
+            .into_iter()
+            .map(|one| Movement::of(one, &of_manager(one, &gone, &kept), &of_manager(one, &come, &kept)));
         let movements = movements.collect::<Result<_, _>>()?;
-        Ok(Self { object, stored, new, gone, come, movements })
+        Ok(Self { stored, new, gone, come, kept, movements })
     }
 
     /// Whether the stored object has no entries.
@@ -103,22 +99,23 @@ impl<'f> Tracking<'f> {
         self.new.is_none_or(is_empty)
     }
 
-    /// All entries of the new object, where any moved.
-    pub(super) fn after(&self) -> Result<Vec<ManagedFieldsEntry<'f>>, EntryError> {
-        self.new.map_or(Ok(Vec::new()), parse_entries)
+    /// All entries of the new object, where any moved, in no particular order.
+    pub(super) fn after(&self) -> impl Iterator<Item = &ManagedFieldsEntry<'f>> {
+        self.come.iter().chain(&self.kept)
     }
 
     /// The managers that hold a path in the stored object, for messages.
-    pub(super) fn holders_before(&self, path: &Path) -> Vec<Holder> {
+    pub(super) fn holders_before(object: Option<Node<'f, '_>>, path: &Path) -> Vec<Holder> {
         let path = path.elements();
         let holds = |entry: &ManagedFieldsEntry<'f>| {
             entry.set().is_ok_and(|set| set.contains(path) || set.has_below(path))
         };
         // What cannot be read names nobody; the decision itself does not rest on it.
-        let member = |object: Raw<'f>, name: &str| object.get(name).ok().flatten();
-        let metadata = self.object.and_then(|object| member(object, "metadata"));
-        let list = metadata.and_then(|metadata| member(metadata, "managedFields"));
-        let entries = list.and_then(|list| parse_entries(list).ok()).unwrap_or_default();
+        let list = match object.map(|object| object.get("metadata")) {
+            Some(Ok(Some(metadata))) => metadata.get("managedFields").ok().flatten(),
+            _ => None,
+        };
+        let entries = list.and_then(|list| parse_entries(list.raw).ok()).unwrap_or_default();
         entries
             .iter()
             .filter(|entry| holds(entry))
@@ -153,12 +150,22 @@ pub(super) enum TrackingError {
 }
 
 /// The length first, so that texts are seldom compared.
-fn text<'f>(entry: &Raw<'f>) -> (usize, &'f str) {
-    (entry.text().len(), entry.text())
+fn text<'f>(entry: &Node<'f, '_>) -> (usize, &'f str) {
+    (entry.raw.text().len(), entry.raw.text())
 }
 
-fn texts<'f>(entries: &[Raw<'f>]) -> BTreeSet<(usize, &'f str)> {
+fn texts<'f>(entries: &[Node<'f, '_>]) -> BTreeSet<(usize, &'f str)> {
     entries.iter().map(text).collect()
+}
+
+/// The entries of one manager on a side: those that changed, and those that stay, which may be its
+/// own in another version.
+fn of_manager<'e, 'f>(
+    one: &ManagedFieldsEntry<'f>,
+    changed: &'e [ManagedFieldsEntry<'f>],
+    kept: &'e [ManagedFieldsEntry<'f>],
+) -> Vec<&'e ManagedFieldsEntry<'f>> {
+    changed.iter().chain(kept).filter(|entry| entry.identity() == one.identity()).collect()
 }
 
 fn is_empty(list: Raw<'_>) -> bool {
@@ -169,14 +176,14 @@ impl<'f> Movement<'f> {
     /// The movement of the manager of `one` between its entries of both sides.
     fn of(
         one: &ManagedFieldsEntry<'f>,
-        before: &[ManagedFieldsEntry<'f>],
-        after: &[ManagedFieldsEntry<'f>],
+        before: &[&ManagedFieldsEntry<'f>],
+        after: &[&ManagedFieldsEntry<'f>],
     ) -> Result<Self, TrackingError> {
-        let holding = |entries: &[ManagedFieldsEntry<'f>]| Holding {
+        let holding = |entries: &[&ManagedFieldsEntry<'f>]| Holding {
             fields: entries.iter().filter_map(|entry| entry.fields).collect(),
             set: OnceCell::new(),
         };
-        let times = |entries: &[ManagedFieldsEntry<'f>]| {
+        let times = |entries: &[&'_ ManagedFieldsEntry<'f>]| {
             entries.iter().map(|entry| entry.time.clone().unwrap_or_default()).collect::<BTreeSet<_>>()
         };
         let (held, holds) = (holding(before), holding(after));

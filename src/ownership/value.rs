@@ -131,41 +131,51 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// The value at a path below `raw`, whose schema node is `node`; `None` if there is none.
+/// The value at a path below `value`, for who asks only once; see `at`.
+pub fn find<'a>(value: Raw<'a>, path: &[Element], node: &SchemaNode) -> Result<Option<Raw<'a>>, RawError> {
+    at(Tree::new(value)?.root(), path, node)
+}
+
+/// The value at a path below `value`, whose schema node is `node`; `None` if there is none.
 ///
 /// Of several items with the same key the first is taken. Key elements that name
 /// keys which the schema does not know are looked for as they are, so that paths
 /// into lists without a schema work.
-pub fn at<'a>(raw: Raw<'a>, path: &[Element], node: &SchemaNode) -> Result<Option<Raw<'a>>, RawError> {
-    let (mut raw, mut node) = (raw, node);
+pub(super) fn at<'a>(
+    value: Node<'a, '_>,
+    path: &[Element],
+    node: &SchemaNode,
+) -> Result<Option<Raw<'a>>, RawError> {
+    let (mut value, mut node) = (value, node);
     for element in path {
+        let kind = value.raw.kind();
         let found = match element {
-            Element::Field(name) if raw.kind() == Kind::Object => raw.get(name)?,
-            Element::Index(index) if raw.kind() == Kind::Array => {
-                raw.items()?.get(usize::try_from(*index).unwrap_or(usize::MAX)).copied()
+            Element::Field(name) if kind == Kind::Object => value.get(name)?,
+            Element::Index(index) if kind == Kind::Array => {
+                value.items()?.get(usize::try_from(*index).unwrap_or(usize::MAX)).copied()
             }
-            Element::Key(_) | Element::Value(_) if raw.kind() == Kind::Array => {
+            Element::Key(_) | Element::Value(_) if kind == Kind::Array => {
                 let shape = node.list().map(super::schema::ListNode::shape);
-                item_of(raw, element, shape)?
+                item_of(value, element, shape)?
             }
             _ => None,
         };
         let Some(found) = found else { return Ok(None) };
-        raw = found;
+        value = found;
         node = node.child(element).unwrap_or_else(|| SchemaNode::deduced());
     }
-    Ok(Some(raw))
+    Ok(Some(value.raw))
 }
 
-fn item_of<'a>(
-    list: Raw<'a>,
+fn item_of<'a, 't>(
+    list: Node<'a, 't>,
     element: &Element,
     shape: Option<&ListShape>,
-) -> Result<Option<Raw<'a>>, RawError> {
+) -> Result<Option<Node<'a, 't>>, RawError> {
     for item in list.items()? {
         let is_it = match element {
-            Element::Value(wanted) => Scalar::parse(item.text()).is_some_and(|scalar| scalar == *wanted),
-            Element::Key(wanted) if item.kind() == Kind::Object => has_key(item, wanted, shape)?,
+            Element::Value(wanted) => Scalar::parse(item.raw.text()).is_some_and(|scalar| scalar == *wanted),
+            Element::Key(wanted) if item.raw.kind() == Kind::Object => has_key(item, wanted, shape)?,
             _ => false,
         };
         if is_it {
@@ -176,7 +186,7 @@ fn item_of<'a>(
 }
 
 fn has_key(
-    item: Raw<'_>,
+    item: Node<'_, '_>,
     wanted: &[(Arc<str>, Scalar)],
     shape: Option<&ListShape>,
 ) -> Result<bool, RawError> {
@@ -196,9 +206,9 @@ fn has_key(
 }
 
 /// One key field of an item, or its default.
-fn key_field(item: Raw<'_>, name: &str, shape: Option<&ListShape>) -> Result<Option<Scalar>, RawError> {
+fn key_field(item: Node<'_, '_>, name: &str, shape: Option<&ListShape>) -> Result<Option<Scalar>, RawError> {
     if let Some(value) = item.get(name)? {
-        return Ok(Scalar::parse(value.text()));
+        return Ok(Scalar::parse(value.raw.text()));
     }
     let Some(ListShape::Keyed(keys)) = shape else { return Ok(None) };
     Ok(keys.iter().find(|key: &&ListKey| *key.name == *name).and_then(|key| key.default.clone()))

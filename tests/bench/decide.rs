@@ -109,7 +109,7 @@ fn edge(targets: Vec<Arc<Target>>) -> Arc<Edge> {
     Arc::new(Edge::new(snapshots, hooks, WebhookMetrics::register(&mut registry())))
 }
 
-/// Targets with ten claims each, on resources that no review names.
+/// Targets with the claims of the shipped policy, on resources that no review names.
 fn others(rules: usize) -> impl Iterator<Item = Arc<Target>> {
     let ours = support::target();
     let claims = ours.policies[0].claims.len();

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::number::Number;
 use super::{Access, Comparison, Expr, Literal, Root};
-use crate::ownership::raw::{Kind, Raw, RawError};
+use crate::ownership::raw::{Kind, Node, Raw, RawError};
 use crate::ownership::value;
 
 /// The objects that a condition may read.
@@ -76,25 +76,47 @@ impl<'a> Objects<'a> {
             Root::OldObject => self.old_object,
             Root::Object => self.object,
         };
-        let Some(object) = object else { return Ok(None) };
-        let mut current = Raw::from(object);
-        for name in &access.path {
-            let found = match current.kind() {
-                Kind::Object => current.get(name)?,
-                Kind::Null => None,
-                _ => return Err(EvalError::NotAnObject { path: access.to_string() }),
-            };
-            let Some(found) = found else { return Ok(None) };
-            current = found;
-        }
-        Ok(Some(current))
+        object.map_or(Ok(None), |object| follow(access, Raw::from(object), Raw::kind, Raw::get))
     }
+}
+
+/// The value at a path, of which the caller says how to get one step further.
+fn follow<V: Copy>(
+    access: &Access,
+    object: V,
+    kind: impl Fn(V) -> Kind,
+    get: impl Fn(V, &str) -> Result<Option<V>, RawError>,
+) -> Result<Option<V>, EvalError> {
+    let mut current = object;
+    for name in &access.path {
+        let found = match kind(current) {
+            Kind::Object => get(current, name)?,
+            Kind::Null => None,
+            _ => return Err(EvalError::NotAnObject { path: access.to_string() }),
+        };
+        let Some(found) = found else { return Ok(None) };
+        current = found;
+    }
+    Ok(Some(current))
 }
 
 impl Expr {
     /// Whether the condition of a claim holds of the stored object.
     pub fn eval(&self, old_object: Option<&RawValue>) -> Result<bool, EvalError> {
         self.eval_on(&Objects { old_object, object: None })
+    }
+
+    /// The same for an object whose tree is known.
+    pub(in crate::ownership) fn eval_node(
+        &self,
+        old_object: Option<Node<'_, '_>>,
+    ) -> Result<bool, EvalError> {
+        self.eval_with(&mut |access| {
+            let object = if access.root == Root::OldObject { old_object } else { None };
+            let Some(object) = object else { return Ok(None) };
+            let found = follow(access, object, |node| node.raw.kind(), Node::get)?;
+            Ok(found.map(|node| node.raw))
+        })
     }
 
     /// Whether the condition holds of these objects.

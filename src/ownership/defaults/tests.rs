@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::ownership::pattern::Pattern;
+use crate::ownership::raw::Tree;
 use crate::ownership::schema::Schema;
 
 fn is(resource: &str, object: &str, path: &str, given: &str) -> bool {
@@ -20,7 +21,8 @@ fn is(resource: &str, object: &str, path: &str, given: &str) -> bool {
         policies: Vec::new(),
     };
     let path = Pattern::parse(path).unwrap().literal_path().unwrap();
-    is_default(&target, Raw::parse(object).unwrap(), path.elements(), Raw::parse(given).unwrap())
+    let object = Tree::new(Raw::parse(object).unwrap()).unwrap();
+    is_default(&target, object.root(), path.elements(), Raw::parse(given).unwrap())
 }
 
 #[test]

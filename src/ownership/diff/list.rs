@@ -10,13 +10,13 @@ use super::super::element::Scalar;
 use super::super::raw::{Kind, Node, RawError};
 use super::super::schema::{ListKey, ListNode, SchemaNode};
 use super::super::value;
-use super::walk::{Pair, Treated, Walker, is_empty, of_kind, raws};
-use super::{ChangeKind, DiffError, Element, ListShape, NodeKind};
+use super::walk::{Treated, Walker, is_empty, of_kind, raws};
+use super::{ChangeKind, DiffError, Element, ListShape, NodeKind, Pair};
 
 /// An item with the element that names it.
 type Named<'a, 't> = (Element, Node<'a, 't>);
 
-impl<'a> Walker<'a, '_> {
+impl<'a> Walker<'a, '_, '_> {
     /// Compares two lists at the current path.
     pub(super) fn list(&mut self, (old, new): Pair<'a, '_>, list: &ListNode) -> Result<Treated, DiffError> {
         let (old, new) = (of_kind(old, Kind::Array), of_kind(new, Kind::Array));

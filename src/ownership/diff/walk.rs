@@ -4,21 +4,18 @@
 //! structured-merge-diff's `compare.go` one by one; lists are in `list`.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
 use super::super::path::{DisplayPath, Path};
-use super::super::raw::{Kind, Node, Raw, RawError, Tree, compare};
+use super::super::raw::{Kind, Node, Raw, RawError, zip};
 use super::super::schema::{MapNode, SchemaNode};
 use super::super::value;
-use super::{Change, ChangeKind, DiffError, Difference, Element, ListShape, NodeKind, Refine, Split};
+use super::{Change, ChangeKind, DiffError, Difference, Element, ListShape, NodeKind, Pair, Refine, Split};
 use super::{MAX_DEPTH, MAX_PATH_ELEMENTS};
 
 pub(super) const METADATA: &str = "metadata";
 const MANAGED_FIELDS: &str = "managedFields";
 
-/// Two values at one path; at least one is there.
-pub(super) type Pair<'a, 't> = (Option<Node<'a, 't>>, Option<Node<'a, 't>>);
-/// The same, as changes show them.
+/// Two values at one path, as changes show them.
 pub(super) type RawPair<'a> = (Option<Raw<'a>>, Option<Raw<'a>>);
 
 /// How a node was treated.
@@ -32,9 +29,9 @@ pub(super) enum Treated {
     Whole(NodeKind),
 }
 
-pub(super) struct Walker<'a, 'r> {
+pub(super) struct Walker<'a, 't, 'r> {
     pub(super) path: Path,
-    found: Difference<'a>,
+    found: Difference<'a, 't>,
     /// How many more elements the paths of all changes may have.
     room: usize,
     refine: Option<&'r dyn Refine>,
@@ -64,7 +61,7 @@ pub(super) fn is_unowned_field(parent: &[Element], name: &str) -> bool {
     }
 }
 
-impl<'a, 'r> Walker<'a, 'r> {
+impl<'a, 't, 'r> Walker<'a, 't, 'r> {
     pub(super) fn new(refine: Option<&'r dyn Refine>) -> Self {
         Self {
             path: Path::root(),
@@ -78,19 +75,16 @@ impl<'a, 'r> Walker<'a, 'r> {
     /// Compares two whole objects. The object and its metadata are no paths of their own.
     pub(super) fn run(
         mut self,
-        objects: RawPair<'a>,
+        objects: Pair<'a, 't>,
         root: &SchemaNode,
-    ) -> Result<Difference<'a>, DiffError> {
+    ) -> Result<Difference<'a, 't>, DiffError> {
         self.top(objects, root.map())?;
         Ok(self.found)
     }
 
-    /// Compares the members of the object or of its metadata. Most of their text
-    /// did not change or cannot be owned: it is stepped over, and only members that
-    /// changed are looked into.
-    fn top(&mut self, (old, new): RawPair<'a>, map: Option<&MapNode>) -> Result<(), DiffError> {
-        let members = compare(old, new).map_err(|error| self.json(error))?;
-        for (name, old, new) in members.changed {
+    /// Compares the members of the object or of its metadata, of which many cannot be owned.
+    fn top(&mut self, (old, new): Pair<'a, 't>, map: Option<&MapNode>) -> Result<(), DiffError> {
+        for (name, (old, new)) in self.members((old, new))? {
             if is_unowned_field(&self.path, &name) {
                 if name == MANAGED_FIELDS {
                     self.found.managed_fields = (old, new);
@@ -100,19 +94,26 @@ impl<'a, 'r> Walker<'a, 'r> {
             let node = map.and_then(|map| map.field(&name)).unwrap_or_else(|| SchemaNode::deduced());
             self.path.push(element_of(&name, map));
             if self.path.len() == 1 && name == METADATA {
-                let sides = (map_or_nothing(old)?, map_or_nothing(new)?);
-                self.top(sides, node.map())?;
+                self.top((map_or_nothing(old)?, map_or_nothing(new)?), node.map())?;
             } else {
-                let trees = (self.tree(old)?, self.tree(new)?);
-                self.compare((trees.0.as_ref().map(Tree::root), trees.1.as_ref().map(Tree::root)), node)?;
+                self.compare((old, new), node)?;
             }
             self.path.pop();
         }
         Ok(())
     }
 
-    fn tree(&self, side: Option<Raw<'a>>) -> Result<Option<Tree<'a>>, DiffError> {
-        side.map(Tree::new).transpose().map_err(|error| self.json(error))
+    /// The members that are not the same text in both.
+    fn members<'n>(
+        &self,
+        (old, new): Pair<'a, 'n>,
+    ) -> Result<impl Iterator<Item = (Cow<'a, str>, Pair<'a, 'n>)> + use<'a, 'n>, DiffError> {
+        let members = |side: Option<Node<'a, 'n>>| side.map_or(Ok(Vec::new()), Node::members);
+        let old = members(old).map_err(|error| self.json(error))?;
+        let new = members(new).map_err(|error| self.json(error))?;
+        Ok(zip(old, new)
+            .map(|(name, old, new)| (name, (old, new)))
+            .filter(|(_, (old, new))| !same_text(old.map(|node| node.raw), new.map(|node| node.raw))))
     }
 
     /// Compares what stands at the current path.
@@ -176,12 +177,7 @@ impl<'a, 'r> Walker<'a, 'r> {
         if is_empty(old) && is_empty(new) {
             return Ok(Treated::Leaf);
         }
-        let old = old.map_or(Ok(Vec::new()), Node::members).map_err(|error| self.json(error))?;
-        let new = new.map_or(Ok(Vec::new()), Node::members).map_err(|error| self.json(error))?;
-        for (name, old, new) in zip(old, new) {
-            if same_text(old.map(|node| node.raw), new.map(|node| node.raw)) {
-                continue;
-            }
+        for (name, (old, new)) in self.members((old, new))? {
             // A name that the schema does not know should have been pruned. It is judged
             // by what it holds.
             let node = map.field(&name).unwrap_or_else(|| SchemaNode::deduced());
@@ -301,36 +297,12 @@ impl Form {
     }
 }
 
-/// The members of two objects by name, both sorted.
-fn zip<'a, V>(
-    old: Vec<(Cow<'a, str>, V)>,
-    new: Vec<(Cow<'a, str>, V)>,
-) -> impl Iterator<Item = (Cow<'a, str>, Option<V>, Option<V>)> {
-    let mut old = old.into_iter().peekable();
-    let mut new = new.into_iter().peekable();
-    std::iter::from_fn(move || {
-        // The smaller name is on one side only.
-        let order = match (old.peek(), new.peek()) {
-            (Some((a, _)), Some((b, _))) => a.cmp(b),
-            (Some(_), None) => Ordering::Less,
-            (None, _) => Ordering::Greater,
-        };
-        let before = if order.is_le() { old.next() } else { None };
-        let after = if order.is_ge() { new.next() } else { None };
-        match (before, after) {
-            (Some((name, old)), new) => Some((name, Some(old), new.map(|(_, new)| new))),
-            (None, Some((name, new))) => Some((name, None, Some(new))),
-            (None, None) => None,
-        }
-    })
-}
-
 /// Metadata, which is an object if it is there.
-fn map_or_nothing(side: Option<Raw<'_>>) -> Result<Option<Raw<'_>>, DiffError> {
-    match side.map(|raw| (raw, raw.kind())) {
-        None | Some((_, Kind::Null)) => Ok(None),
-        Some((raw, Kind::Object)) => Ok(Some(raw)),
-        Some((_, kind)) => Err(DiffError::NotAnObject(kind)),
+fn map_or_nothing<'a, 't>(side: Option<Node<'a, 't>>) -> Result<Option<Node<'a, 't>>, DiffError> {
+    match side.map(|side| side.raw.kind()) {
+        None | Some(Kind::Null) => Ok(None),
+        Some(Kind::Object) => Ok(side),
+        Some(kind) => Err(DiffError::NotAnObject(kind)),
     }
 }
 

@@ -54,10 +54,8 @@ impl Check<'_, '_, '_> {
     /// name is no leave to strip its entry.
     pub(super) fn let_go(&self, movement: &Movement<'_>, path: &[Element]) -> bool {
         let held_still = || {
-            self.after()
-                .iter()
-                .filter_map(|entry| entry.set().ok())
-                .any(|set| set.contains(path) || set.has_below(path) || self.held_from_above(&set, path))
+            let mut sets = self.scope.tracking.after().filter_map(|entry| entry.set().ok());
+            sets.any(|set| set.contains(path) || set.has_below(path) || self.held_from_above(set, path))
         };
         let is_default = || {
             let schema = &self.scope.target.schema;

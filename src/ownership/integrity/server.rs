@@ -4,7 +4,7 @@
 
 use super::Check;
 use crate::ownership::element::Element;
-use crate::ownership::entry::{ManagedFieldsEntry, Operation};
+use crate::ownership::entry::Operation;
 use crate::ownership::fieldsv1::FieldsV1Error;
 use crate::ownership::mutation;
 use crate::ownership::scope::Scope;
@@ -69,7 +69,7 @@ impl Check<'_, '_, '_> {
             .iter()
             .filter(|entry| entry.identity() == identity && entry.set().is_ok_and(|set| set.contains(path)));
         holding.all(|entry| {
-            !known(&entry.api_version) && !self.after().iter().any(|left| left.identity() == identity)
+            !known(&entry.api_version) && !self.scope.tracking.after().any(|left| left.identity() == identity)
         })
     }
 
@@ -82,7 +82,7 @@ impl Check<'_, '_, '_> {
             before || movement.after.set().is_ok_and(|set| set.contains(node) && !set.has_below(node))
         };
         let held_below = |node: &[Element]| {
-            let mut entries = self.after().into_iter();
+            let mut entries = self.scope.tracking.after();
             entries.any(|entry| entry.set().is_ok_and(|set| set.has_below(node)))
         };
         (2..path.len()).filter_map(|length| path.get(..length)).any(|node| {
@@ -94,8 +94,8 @@ impl Check<'_, '_, '_> {
 
     /// Whether there are as many Update entries as the server leaves when it merges the oldest.
     pub(super) fn has_too_many_updaters(&self) -> bool {
-        let entries = self.after();
-        entries.iter().filter(|entry| entry.operation == Operation::Update).count() >= KEPT_UPDATERS
+        let entries = self.scope.tracking.after();
+        entries.filter(|entry| entry.operation == Operation::Update).count() >= KEPT_UPDATERS
     }
 
     /// Whether an Update entry is gone, as those that the server merges are.
@@ -135,11 +135,6 @@ impl Check<'_, '_, '_> {
                 && !self.scope.judge.is(&owner.subjects)
         });
         Ok(any_lost && !owned_by_others)
-    }
-
-    /// The entries of the new object. One that cannot be read holds nothing that would excuse a loss.
-    pub(super) fn after(&self) -> Vec<ManagedFieldsEntry<'_>> {
-        self.scope.tracking.after().unwrap_or_default()
     }
 }
 

@@ -195,13 +195,20 @@ fn marks(block: &[u8; BLOCK]) -> Marks {
     }
     let mut marks = Marks::default();
     let (words, _) = classes.as_chunks::<8>();
+    let mut any = 0;
     for (index, classes) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*classes);
         let shift = index * 8;
+        any |= word;
         marks.quotes |= gather(word) << shift;
-        marks.slashes |= gather(word >> 1) << shift;
         marks.opens |= gather(word >> 2) << shift;
         marks.closes |= gather(word >> 3) << shift;
+    }
+    // Most blocks have no backslash.
+    if any & (ONES << 1) != 0 {
+        for (index, classes) in words.iter().enumerate() {
+            marks.slashes |= gather(u64::from_le_bytes(*classes) >> 1) << (index * 8);
+        }
     }
     marks
 }

@@ -6,16 +6,23 @@
 
 use std::borrow::Cow;
 
-use super::{Kind, Raw, RawError, decode, each_member, list_items, scan, sorted_members};
+use super::{Kind, Raw, RawError, decode, each_member, list_items, named_members, scan, sorted_members};
+
+/// Bytes of text for which room for one container is made. In `managedFields`, which have more
+/// containers than anything else, it is about this.
+const TEXT_PER_CONTAINER: usize = 32;
+/// Containers inside each other in most objects, `managedFields` included.
+const USUAL_DEPTH: usize = 16;
 
 /// The ends of the containers in a value.
+#[derive(Debug)]
 pub(in crate::ownership) struct Tree<'a> {
     raw: Raw<'a>,
     /// In the order in which they open, so that what is in a container follows it.
     containers: Vec<Container>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Container {
     /// The byte after the closing bracket.
     end: u32,
@@ -24,7 +31,7 @@ struct Container {
 }
 
 /// A value in a [`Tree`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::ownership) struct Node<'a, 't> {
     /// The value itself.
     pub(in crate::ownership) raw: Raw<'a>,
@@ -38,12 +45,13 @@ pub(in crate::ownership) struct Node<'a, 't> {
 impl<'a> Tree<'a> {
     pub(in crate::ownership) fn new(raw: Raw<'a>) -> Result<Self, RawError> {
         let mut containers: Vec<Container> = Vec::new();
-        let mut open: Vec<usize> = Vec::new();
         if !matches!(raw.kind(), Kind::Object | Kind::Array) {
             return Ok(Self { raw, containers });
         }
         // Positions are kept in 32 bits; request bodies are capped far below.
         u32::try_from(raw.text().len()).map_err(|_| RawError::Syntax)?;
+        containers.reserve(raw.text().len() / TEXT_PER_CONTAINER);
+        let mut open: Vec<usize> = Vec::with_capacity(USUAL_DEPTH);
         let mut balanced = true;
         scan::each_bracket(raw.text().as_bytes(), |at, opens| {
             if opens {
@@ -75,6 +83,20 @@ impl<'a> Node<'a, '_> {
     /// The items of an array, in order.
     pub(in crate::ownership) fn items(self) -> Result<Vec<Self>, RawError> {
         list_items(self.raw, self.reader())
+    }
+
+    /// The value of one member of an object; `None` if it has no such member.
+    pub(in crate::ownership) fn get(self, name: &str) -> Result<Option<Self>, RawError> {
+        let [found] = self.named([name])?;
+        Ok(found)
+    }
+
+    /// The values of some members of an object, in the order of `names`.
+    pub(in crate::ownership) fn named<const N: usize>(
+        self,
+        names: [&str; N],
+    ) -> Result<[Option<Self>; N], RawError> {
+        named_members(self.raw, self.reader(), names)
     }
 
     /// The values of some members of an object: `slot` says where a name belongs.

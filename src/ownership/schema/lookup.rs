@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{ListKey, ListShape, Schema, SchemaNode};
 use crate::ownership::element::Element;
-use crate::ownership::raw::{Raw, RawError};
+use crate::ownership::raw::{Raw, RawError, Tree};
 use crate::ownership::value;
 
 /// One step of a pattern.
@@ -83,7 +83,8 @@ impl Schema {
         let mut node = self.root();
         for depth in 0..=path.len() {
             if let (Some(default), Some(rest)) = (node.default_value(), path.get(depth..))
-                && let Some(default) = value::at(default, rest, node)?
+                && let tree = Tree::new(default)?
+                && let Some(default) = value::at(tree.root(), rest, node)?
                 && value::equal(default, given)?
             {
                 return Ok(true);

@@ -83,12 +83,12 @@ fn values_are_found_by_field_key_member_and_index() {
                 "protocol": {"type": "string", "default": "TCP"}}}}}}))
     .unwrap();
     let text = r#"{"ports":[{"port":1,"protocol":"UDP","name":"u"},{"port":1,"name":"t"}],"s":["x","y"]}"#;
-    let raw = Raw::parse(text).unwrap();
+    let tree = Tree::new(Raw::parse(text).unwrap()).unwrap();
     let key = |fields: &[(&str, Scalar)]| {
         Element::key(fields.iter().map(|(name, scalar)| (Arc::from(*name), scalar.clone())).collect())
     };
     let one = Scalar::parse("1.0").unwrap();
-    let find = |path: &[Element]| at(raw, path, schema.root()).unwrap().map(Raw::text);
+    let find = |path: &[Element]| at(tree.root(), path, schema.root()).unwrap().map(Raw::text);
     let ports = Element::field("ports");
     let tcp = key(&[("port", one.clone()), ("protocol", Scalar::string("TCP"))]);
     assert_eq!(find(&[ports.clone(), tcp, Element::field("name")]), Some("\"t\""));

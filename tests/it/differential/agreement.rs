@@ -144,7 +144,7 @@ fn again(text: &str) -> Result<PathSet, String> {
 fn held(schema: &Schema, object: Option<Raw<'_>>, tracked: Option<&String>) -> Result<(), String> {
     let (Some(object), Some(tracked)) = (object, tracked) else { return Ok(()) };
     for path in again(tracked)?.iter().filter(|path| !is_unowned(path)) {
-        let found = value::at(object, &path, schema.root()).map_err(|error| format!("{path}: {error}"))?;
+        let found = value::find(object, &path, schema.root()).map_err(|error| format!("{path}: {error}"))?;
         if found.is_none() {
             return Err(format!("there is a value at {path}, and we do not find it"));
         }
