@@ -92,7 +92,7 @@ async fn connect(authority: &str, port: u16) -> TlsStream<TcpStream> {
 
 /// The body of one answer.
 async fn answer(stream: &mut TlsStream<TcpStream>) -> String {
-    let (mut read, mut chunk) = (Vec::new(), [0; 16 * 1024]);
+    let (mut read, mut chunk) = (Vec::new(), vec![0; 16 * 1024]);
     loop {
         let count = stream.read(&mut chunk).await.unwrap();
         assert!(count > 0, "the webhook has closed the connection");
