@@ -56,7 +56,8 @@ pub fn parse_mutator(text: &str) -> Result<Expr, ParseError> {
 
 fn parse_with(text: &str, roots: &[Root]) -> Result<Expr, ParseError> {
     if text.len() > MAX_LENGTH {
-        return error(MAX_LENGTH, format!("the condition is longer than {MAX_LENGTH} bytes"));
+        let end = text.floor_char_boundary(MAX_LENGTH);
+        return error(end, format!("the condition is longer than {MAX_LENGTH} bytes"));
     }
     let mut parser = Parser { lexer: Lexer::new(text), roots, depth: 0 };
     let expr = parser.any()?;

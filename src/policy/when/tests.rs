@@ -141,6 +141,14 @@ fn errors_name_the_byte_and_say_what_to_do() {
 }
 
 #[test]
+fn a_condition_that_is_too_long_is_marked_between_two_characters() {
+    let long = format!("oldObject.a == '{}'", "\u{e9}".repeat(MAX_LENGTH));
+    for text in [format!(" {long}"), long] {
+        assert!(text.is_char_boundary(refused(&text).0), "{}", refused(&text).0);
+    }
+}
+
+#[test]
 fn length_and_depth_are_limited() {
     let long = format!("oldObject.a == '{}'", "x".repeat(MAX_LENGTH));
     assert_eq!(refused(&long).1, "the condition is longer than 1024 bytes");
