@@ -43,3 +43,15 @@ fn an_equal_count_under_a_field_manager_holds_the_field_beside_its_owner() {
     assert_eq!(refused(&verdict), [".spec.targetNodes"]);
     assert_eq!(verdict.findings[0].reason, Reason::CoOwnership);
 }
+
+#[test]
+fn who_may_edit_managed_fields_may_hold_the_count_by_scale_too() {
+    let target = target(&[&NODEPOOLS.replace(
+        "coOwnership: Enforce",
+        "coOwnership: Enforce\n    editors: [{kind: User, name: mallory}]",
+    )]);
+    let request =
+        |count| Request::scale(Some(5), Some(count)).with_parent(&pool()).by("mallory").under("kubectl");
+    assert_eq!(request(5).judge(&target).findings, []);
+    assert_eq!(refused(&request(6).judge(&target)), [".spec.targetNodes"]);
+}
