@@ -24,6 +24,7 @@ mod crds;
 mod decisions;
 mod differential;
 mod docs;
+mod fuzz;
 mod govern;
 mod http;
 mod innocent;
