@@ -23,6 +23,7 @@ mod head;
 pub mod hooks;
 pub mod judge;
 pub mod notices;
+pub mod policy_review;
 pub mod reply;
 pub mod router;
 pub mod server;

@@ -15,6 +15,7 @@ use fieldkeeper::admission::state::{
 use fieldkeeper::cluster::namespaces::Namespaces;
 use fieldkeeper::ownership::rule::PolicySet;
 use fieldkeeper::telemetry::metrics::{WebhookMetrics, registry};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -57,10 +58,15 @@ fn port_with(policies: Option<&[&str]>, parents: OneParent) -> Port {
     let (sender, notices) = mpsc::channel(8);
     let hooks = Hooks {
         parents: Arc::new(parents),
-        policy_review: Arc::new(|object: &RawValue| match object.get() {
-            text if text.contains("panic") => panic!("as asked"),
-            text if text.contains("wrong") => Err("spec.owners[0]: wrong\nspec.mode: wrong too".to_owned()),
-            _ => Ok(vec!["lint: broad claim".to_owned()]),
+        policy_review: Arc::new(|object: Box<RawValue>| {
+            let opinion = match object.get() {
+                text if text.contains("panic") => panic!("as asked"),
+                text if text.contains("wrong") => {
+                    Err("spec.owners[0]: wrong\nspec.mode: wrong too".to_owned())
+                }
+                _ => Ok(vec!["lint: broad claim".to_owned()]),
+            };
+            std::future::ready(opinion).boxed()
         }),
         namespaces: Namespaces::default(),
         notices: Some(sender),

@@ -75,21 +75,11 @@ fn is_shared(name: &str) -> bool {
 }
 
 fn subjects(subject: &Subject<'_>, findings: &mut Findings) {
-    let spec = subject.spec;
-    let mut check = |at: &str, subjects: &[api::Subject]| {
-        for (index, account) in subjects.iter().enumerate() {
-            if account.kind == api::SubjectKind::ServiceAccount {
-                service_account(subject, account, &format!("{at}[{index}]"), findings);
-            }
+    for (at, account) in subject.spec.subjects() {
+        if account.kind == api::SubjectKind::ServiceAccount {
+            service_account(subject, account, &at, findings);
         }
-    };
-    for owner in &spec.owners {
-        check(&format!("spec.owners[{}].subjects", owner.name), &owner.subjects);
     }
-    check("spec.creation.except", &spec.creation.except);
-    check("spec.deletion.subjects", spec.deletion.as_ref().map(|it| &*it.subjects).unwrap_or_default());
-    check("spec.integrity.editors", &spec.integrity.editors);
-    check("spec.breakGlass.subjects", &spec.break_glass.subjects);
 }
 
 fn service_account(subject: &Subject<'_>, account: &api::Subject, at: &str, findings: &mut Findings) {

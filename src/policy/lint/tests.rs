@@ -329,6 +329,7 @@ fn versions_and_pauses_are_checked_against_the_facts() {
         rules(&lint_with(&spec, &[], &Facts { now: Some(now), served: Some(served), ..Facts::default() }))
     };
     assert_eq!(at(until - 10, &served), [(Severity::Error, "version-not-served")]);
+    assert_eq!(at(until - 10, &[]), [(Severity::Error, "no-such-kind")]);
     let served = ["v2".to_owned(), "v1".to_owned()];
     assert_eq!(at(until - 10, &served), []);
     assert_eq!(at(until, &served), [(Severity::Warning, "pause-over")]);
