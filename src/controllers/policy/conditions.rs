@@ -17,8 +17,11 @@ use super::apply::Failure;
 use super::entry::{Entry, Registration};
 use super::paths;
 use super::plan::enforces;
+use super::subjects::Subjects;
 use crate::api::conditions::{Observation, Status, set_condition};
-use crate::api::field_policy::status::{ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED};
+use crate::api::field_policy::status::{
+    ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED, SUBJECTS_RESOLVED,
+};
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::schemas::{Kind, Unresolved};
 use crate::ownership::decide::MAX_PAUSE;
@@ -29,6 +32,8 @@ use crate::ownership::rule::Policy;
 pub struct Facts<'a> {
     /// The kind of its target, if the policy is in force.
     pub kind: Option<Arc<Kind>>,
+    /// What of its subjects exists, if the policy is in force.
+    pub subjects: Option<Subjects>,
     /// Where its target is judged, if the policy is in force.
     pub entry: Option<Entry>,
     /// The registration, if there is one.
@@ -124,21 +129,27 @@ fn ours(status: &Value, findings: &[(&'static str, Finding)]) -> Vec<Condition> 
 
 fn findings(judged: &Judged, facts: &Facts<'_>) -> Vec<(&'static str, Finding)> {
     let accepted = accepted(judged);
-    let (schema, registered, enforcing) = match &judged.in_force {
+    let (schema, subjects, registered, enforcing) = match &judged.in_force {
         None => {
             let nothing = |status| Finding::new(status, NOT_ACCEPTED, "nothing of this policy is in force");
-            (nothing(Status::Unknown), nothing(Status::False), nothing(Status::False))
+            (
+                nothing(Status::Unknown),
+                nothing(Status::Unknown),
+                nothing(Status::False),
+                nothing(Status::False),
+            )
         }
         Some(compiled) => {
             let registered = registered(facts);
             let enforcing = enforcing(compiled, facts, &registered);
-            (schema_resolved(compiled, facts), registered, enforcing)
+            (schema_resolved(compiled, facts), subjects_resolved(facts), registered, enforcing)
         }
     };
     let ready = ready([&accepted, &schema, &registered, &enforcing]);
     vec![
         (ACCEPTED, accepted),
         (SCHEMA_RESOLVED, schema),
+        (SUBJECTS_RESOLVED, subjects),
         (REGISTERED, registered),
         (ENFORCING, enforcing),
         (READY, ready),
@@ -169,6 +180,19 @@ fn schema_resolved(compiled: &Compiled, facts: &Facts<'_>) -> Finding {
             [] => Finding::new(true, "Resolved", "the schema has every path"),
             unknown => Finding::new(false, "PathNotFound", unknown.join("\n")),
         },
+    }
+}
+
+fn subjects_resolved(facts: &Facts<'_>) -> Finding {
+    match &facts.subjects {
+        Some(Subjects::Found) => Finding::new(true, "Found", "every service account that it names exists"),
+        Some(Subjects::Missing(missing)) => Finding::new(false, "SubjectNotFound", missing.join("\n")),
+        Some(Subjects::Unread(namespaces)) => {
+            let names: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+            let message = format!("the service accounts of {} could not be read", names.join(", "));
+            Finding::new(Status::Unknown, "NotReadable", message)
+        }
+        None => Finding::new(Status::Unknown, "NotLoaded", "service accounts are not read yet"),
     }
 }
 

@@ -44,6 +44,7 @@ fn registration() -> Registration {
 fn facts(registration: &Registration) -> Facts<'_> {
     Facts {
         kind: Some(Arc::new(kind())),
+        subjects: Some(Subjects::Found),
         entry: Some(Entry::Enforce),
         registration: Some(registration),
         outcome: Ok(()),
@@ -139,6 +140,25 @@ fn a_built_in_kind_is_resolved_like_any_other() {
     let status = status(&judged(&json!({}), Value::Null), &facts).unwrap();
     assert_eq!(condition(&status, SCHEMA_RESOLVED), is("True", "Resolved"));
     assert_eq!(condition(&status, READY), is("True", "Ready"));
+}
+
+#[test]
+fn subjects_that_are_missing_or_unknown_are_told_and_block_nothing() {
+    let registration = registration();
+    let with = |subjects| {
+        let facts = Facts { subjects, ..facts(&registration) };
+        status(&judged(&json!({}), Value::Null), &facts).unwrap()
+    };
+    for (subjects, expected) in [
+        (Some(Subjects::Found), is("True", "Found")),
+        (Some(Subjects::Missing(vec!["a".to_owned()])), is("False", "SubjectNotFound")),
+        (Some(Subjects::Unread(["ns".to_owned()].into())), is("Unknown", "NotReadable")),
+        (None, is("Unknown", "NotLoaded")),
+    ] {
+        let status = with(subjects);
+        assert_eq!(condition(&status, SUBJECTS_RESOLVED), expected);
+        assert_eq!(condition(&status, READY), is("True", "Ready"));
+    }
 }
 
 #[test]

@@ -317,7 +317,7 @@ fn condition(policy: &Value, type_: &str) -> Option<Value> {
 
 fn entries(configuration: &ValidatingWebhookConfiguration) -> Vec<(&'static str, &'static str)> {
     const ENTRIES: [&str; 4] = [super::ENFORCE, super::OPEN, super::OBSERVE, super::BYPASS];
-    const TARGETS: [&str; 3] = ["nodepools", "unheards", "pods"];
+    const TARGETS: [&str; 4] = ["nodepools", "unheards", "pods", "kettles"];
     let mut found = Vec::new();
     for webhook in configuration.webhooks.iter().flatten() {
         let Some(entry) = ENTRIES.into_iter().find(|entry| *entry == webhook.name) else { continue };

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "`ground` is shared inside the one test binary")]
 
 pub mod ground;
+mod kinds;
 
 use std::time::{Duration, Instant};
 
