@@ -261,10 +261,10 @@ fn of_opinion(opinion: Opinion, endpoint: Endpoint, request: &Request<'_>) -> Ju
         }
         Some(Err(refusal)) => {
             // With reason Invalid kubectl prints kind and name itself, and the causes as a list.
-            let cause = |line: &str| Cause {
-                reason: "FieldValueInvalid",
-                field: String::new(),
-                message: line.into(),
+            let cause = |line: &str| {
+                let (field, message) =
+                    line.split_once(": ").filter(|(at, _)| at.starts_with("spec")).unwrap_or(("", line));
+                Cause { reason: "FieldValueInvalid", field: field.to_owned(), message: message.into() }
             };
             let denial = Denial {
                 refusal: Refusal::Invalid,

@@ -28,7 +28,7 @@ use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Claim, Creation, Mode, Owner, Policy, Unlisted};
 use crate::ownership::schema::Schema;
 
-pub use paths::{nearest, unknown_keys};
+pub use paths::{Misfit, misfit, nearest, unknown_keys};
 pub use required::required;
 
 /// How much a finding weighs, from lightest to heaviest.
