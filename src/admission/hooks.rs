@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::notices::{self, PolicyIds};
 use super::policy_review::policy_review;
@@ -22,11 +22,15 @@ use crate::cluster::events::Events;
 use crate::cluster::in_force::with_compiler;
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
+use crate::cluster::replicas::{self, Generations};
 use crate::cluster::write::Writer;
 use crate::telemetry::policies::PolicyMetrics;
 
 /// Who reports events.
 const CONTROLLER: &str = "fieldkeeper.dev/webhook";
+
+/// Characters of a host's name that identify a replica: names of pods fit, and a label has 63.
+const MAX_HOST: usize = 63;
 
 /// A review has 3 seconds altogether, and the API server's clients wait for it.
 pub const PARENT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -42,8 +46,10 @@ pub fn connect(
     let gate = readiness.gate(snapshot::GATE, snapshot::GATE_REASON);
     let (notices, arriving) = mpsc::channel(notices::WAITING);
     let ids = PolicyIds::default();
-    let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "webhook".to_owned());
-    let events = Events::new(Writer::new(client.clone()), CONTROLLER, &instance);
+    let instance = instance();
+    let writer = Writer::new(client.clone());
+    let events = Events::new(writer.clone(), CONTROLLER, &instance);
+    let (generations, loaded) = watch::channel(Generations::new());
     let namespaces = Namespaces::default();
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
@@ -51,11 +57,13 @@ pub fn connect(
         namespaces: namespaces.clone(),
         notices: Some(notices),
     };
-    let follow = snapshot::run(client, with_compiler, snapshots, namespaces, gate, metrics, ids.clone());
+    let told = snapshot::Told { metrics, ids: ids.clone(), generations };
+    let follow = snapshot::run(client, with_compiler, snapshots, namespaces, gate, told);
+    let reporting = replicas::report(writer.clone(), instance.clone(), loaded);
     // The watches alone keep this going: without them there is nothing to be ready with.
     let background = async move {
         let tell = async {
-            notices::run(arriving, ids, events).await;
+            tokio::join!(notices::run(arriving, ids, events), reporting);
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -63,7 +71,16 @@ pub fn connect(
             () = tell => {}
         }
     };
-    Connected { hooks, background: background.boxed() }
+    let farewell = async move { replicas::retire(&writer, &instance).await };
+    Connected { hooks, background: background.boxed(), farewell: farewell.boxed() }
+}
+
+/// Tells this process from other replicas: pods by their name, processes on one machine by their number.
+fn instance() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_default().to_ascii_lowercase();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    let host: String = host.bytes().filter(is_name).map(char::from).take(MAX_HOST).collect();
+    format!("{}-{}", host.trim_matches('-'), std::process::id()).trim_start_matches('-').to_owned()
 }
 
 /// Reads parents live.

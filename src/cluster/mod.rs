@@ -3,7 +3,8 @@
 //! Input: a kubeconfig or the pod's service account. Output: a [`client`] that
 //! names itself, writes that carry a manager ([`write`]), single live reads
 //! ([`read`]), a [`feed`] of the policies ([`policies`], [`in_force`]) and the
-//! kinds they govern ([`schemas`]), the labels of [`namespaces`], and who is in them ([`accounts`]).
+//! kinds they govern ([`schemas`]), the labels of [`namespaces`], who is in them
+//! ([`accounts`]), and what webhook [`replicas`] say of themselves.
 //!
 //! Must not decide anything about ownership: that is `ownership` and `policy`.
 
@@ -15,5 +16,6 @@ pub mod in_force;
 pub mod namespaces;
 pub mod policies;
 pub mod read;
+pub mod replicas;
 pub mod schemas;
 pub mod write;

@@ -23,6 +23,7 @@ use crate::api::field_policy::status::{
     ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED, SUBJECTS_RESOLVED,
 };
 use crate::cluster::in_force::{Compiled, Judged};
+use crate::cluster::replicas::{Replica, Replicas};
 use crate::cluster::schemas::{Kind, Unresolved};
 use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::rule::Policy;
@@ -38,6 +39,8 @@ pub struct Facts<'a> {
     pub entry: Option<Entry>,
     /// The registration, if there is one.
     pub registration: Option<&'a Registration>,
+    /// What webhook replicas report.
+    pub replicas: &'a Replicas,
     /// Whether the registration is as planned.
     pub outcome: Result<(), &'a Failure>,
     /// The time.
@@ -230,13 +233,37 @@ fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Fi
             ),
         );
     }
+    let live: Vec<&Replica> =
+        facts.replicas.values().filter(|replica| replica.expires > facts.now.as_second()).collect();
+    if live.is_empty() {
+        let then = if entry == Entry::Enforce { "refused" } else { "let through unjudged" };
+        let message =
+            format!("no webhook replica reports that it is there: every write is {then} until one does");
+        return Finding::new(false, "NoReplica", message);
+    }
+    let Policy { name, generation, .. } = &*compiled.policy;
+    let behind = |replica: &&&Replica| replica.generations.get(&**name) != Some(generation);
+    let behind: Vec<&str> = live.iter().filter(behind).map(|replica| &*replica.name).collect();
+    if !behind.is_empty() {
+        let message = format!(
+            "{} of {} webhook replicas do not judge by generation {generation} yet: {}",
+            behind.len(),
+            live.len(),
+            behind.join(", ")
+        );
+        return Finding::new(false, "ReplicasBehind", message);
+    }
     let excluded: Vec<&str> = registration.excluded_namespaces.iter().map(String::as_str).collect();
     let outside = if excluded.is_empty() {
         String::new()
     } else {
         format!(", outside of the namespaces {}", excluded.join(", "))
     };
-    Finding::new(true, "RulesLive", format!("{} judges writes{outside}", entry.name()))
+    let replicas = match live.len() {
+        1 => "1 webhook replica".to_owned(),
+        count => format!("{count} webhook replicas"),
+    };
+    Finding::new(true, "RulesLive", format!("{} sends writes to {replicas}{outside}", entry.name()))
 }
 
 /// In one word: the first thing that stands in the way.

@@ -23,6 +23,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
+use crate::cluster::replicas;
 use crate::cluster::write::Writer;
 
 /// Without news, things are looked at again after this time, in case a watch lost some.
@@ -54,6 +55,10 @@ pub async fn run(client: Client) {
             if missing {
                 again = again.min(subjects::BELIEVED);
             }
+            if let Some(left) = report::until_a_report_runs_out(&observation.replicas, now) {
+                again = again.min(left);
+            }
+            replicas::sweep(&writer, &observation.replicas, now.as_second()).await;
         }
     };
     tokio::select! {

@@ -16,6 +16,7 @@ use super::subjects::{self, Subjects};
 use crate::cluster::accounts::Accounts;
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::policies;
+use crate::cluster::replicas::Replicas;
 use crate::cluster::write::{Existing, WriteError, Writer};
 use crate::managers::Manager;
 
@@ -67,6 +68,7 @@ fn facts<'a>(
         entry: resource.as_ref().and_then(|resource| plan.entries.get(resource)).copied(),
         subjects: None,
         registration: observation.live.registration(),
+        replicas: &observation.replicas,
         outcome,
         now,
     }
@@ -77,6 +79,14 @@ fn facts<'a>(
 pub fn misses_subjects(policies: &[Judged], accounts: &Accounts) -> bool {
     let mut specs = policies.iter().filter_map(|judged| Some(&judged.in_force.as_ref()?.spec));
     specs.any(|spec| subjects::check(spec, accounts) != Subjects::Found)
+}
+
+/// Time until the first report of a replica runs out, unless it is renewed.
+#[must_use]
+pub fn until_a_report_runs_out(replicas: &Replicas, now: Timestamp) -> Option<Duration> {
+    let left = replicas.values().map(|replica| replica.expires.saturating_sub(now.as_second()));
+    let first = left.filter(|left| *left > 0).min()?;
+    Some(Duration::from_secs(u64::try_from(first).ok()?.saturating_add(1)))
 }
 
 /// Time until the first pause begins or ends, when statuses change by themselves.
