@@ -181,7 +181,7 @@ pub async fn follow(client: Client, sender: watch::Sender<Replicas>) {
                 update(&sender, |replicas| *replicas = listed);
             }
             Some(Ok(watcher::Event::Apply(lease))) => {
-                update(&sender, |replicas| replicas.extend(read(&lease)))
+                update(&sender, |replicas| replicas.extend(read(&lease)));
             }
             Some(Ok(watcher::Event::Delete(lease))) => update(&sender, |replicas| {
                 replicas.remove(&lease.metadata.name.unwrap_or_default());
