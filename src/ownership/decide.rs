@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use super::claimed::ClaimedShapes;
-use super::diff::{Difference, difference};
+use super::diff::{Change, Difference, difference};
+use super::element::Element;
 use super::facts::{Facts, Operation};
 use super::finding::whole;
 use super::integrity;
@@ -107,6 +108,17 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
     Verdict { findings, break_glass, notes }
 }
 
+/// Labels, annotations, finalizers and owner references of which there are none: the server shows them in a
+/// review as they were sent, and stores nothing.
+fn is_never_stored(change: &Change<'_>) -> bool {
+    let nothing = |side: Option<Raw<'_>>| side.is_none_or(Raw::is_empty_container);
+    let [Element::Field(top), Element::Field(name)] = change.path.elements() else { return false };
+    **top == *"metadata"
+        && matches!(&**name, "labels" | "annotations" | "finalizers" | "ownerReferences")
+        && nothing(change.old)
+        && nothing(change.new)
+}
+
 /// A pod is deleted through this subresource too, and the deletion inside is never reviewed.
 fn is_eviction(facts: &Facts<'_>) -> bool {
     facts.group.is_empty() && facts.resource == "pods" && facts.subresource == "eviction"
@@ -168,7 +180,7 @@ fn compare<'f>(
 ) -> Verdict {
     let shapes = ClaimedShapes { target, creating: old.is_none() };
     let found = difference((old, Some(new)), &target.schema, Some(&shapes));
-    let Difference { changes, managed_fields } = match found {
+    let Difference { mut changes, managed_fields } = match found {
         Ok(found) => found,
         Err(error) => return undecided(facts, target, &error.to_string()),
     };
@@ -176,6 +188,7 @@ fn compare<'f>(
         Ok(tracking) => tracking,
         Err(error) => return undecided(facts, target, &error.to_string()),
     };
+    changes.retain(|change| !is_never_stored(change));
     let moved = integrity::changed_paths(&changes);
     let mut notes = Vec::new();
     let mut findings = Vec::new();

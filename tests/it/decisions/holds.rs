@@ -120,3 +120,56 @@ fn an_upgrade_that_gains_more_than_the_old_entry_held_is_a_forgery() {
     assert_eq!(into(json!({"f:minNodes": {}})), [""; 0]);
     assert!(into(json!({"f:minNodes": {}, "f:targetNodes": {}})).contains(&".spec.targetNodes".to_owned()));
 }
+
+/// An apply of `/status` is recorded for the rest of what it sends, each time with a new time, though nothing of it
+/// is stored.
+#[test]
+fn an_entry_that_holds_only_what_is_not_there_may_get_a_new_time() {
+    let held = |field: &str, time: &str| {
+        let entry =
+            with(entry("tool", "Update", "status", json!({"f:spec": {field: {}}})), "/time", json!(time));
+        with(pool(), "/metadata/managedFields/-", entry)
+    };
+    let retimed = |field: &str| {
+        let (old, new) = (held(field, "2026-01-01T00:00:00Z"), held(field, "2026-01-01T00:00:01Z"));
+        refused(&Request::update(&old, &new).on("status").by("mallory").judge(&target(&[NODEPOOLS])))
+    };
+    assert_eq!(retimed("f:drained"), [""; 0]);
+    assert_eq!(retimed("f:minNodes"), [".spec.minNodes"]);
+}
+
+/// What was only defaulted and a list without items are in no entry of an apply that creates.
+#[test]
+fn an_object_of_which_nothing_was_set_is_created_without_entries() {
+    let created = |spec: Value| {
+        let object = json!({"apiVersion": "compute.fieldkeeper.dev/v1alpha1", "kind": "NodePool",
+            "metadata": {"name": "general", "uid": "u-1"}, "spec": spec});
+        Request::create(&object)
+            .by("@platform-admins")
+            .under("kubectl")
+            .judge(&target(&[NODEPOOLS]))
+            .findings
+            .len()
+    };
+    assert_eq!(created(json!({"handOff": "Manual", "template": {"taints": []}})), 0);
+    assert_eq!(created(json!({"handOff": "Direct", "template": {"taints": []}})), 1, "wiped");
+    assert_eq!(created(json!({"template": {"taints": [], "labels": {}}})), 1, "an empty map is in the entry");
+}
+
+/// The server shows `labels: {}` in the review of a request that sends it, and stores nothing.
+#[test]
+fn empty_metadata_is_no_value() {
+    let policy =
+        NODEPOOLS.replace("    - path: .spec\n", "    - path: .spec\n    - path: .metadata.labels\n");
+    let bare = with(pool(), "/metadata/labels", Value::Null);
+    let judged = |old: &Value, new: &Value| {
+        refused(&Request::update(old, new).by("mallory").under("mallory").judge(&target(&[&policy])))
+    };
+    assert_eq!(judged(&bare, &with(bare.clone(), "/metadata/labels", json!({}))), [""; 0]);
+    assert_eq!(judged(&with(bare.clone(), "/metadata/labels", json!({})), &bare), [""; 0]);
+    assert_eq!(
+        judged(&bare, &with(bare.clone(), "/metadata/labels", json!({"a": "b"}))),
+        [".metadata.labels.a"]
+    );
+    assert_eq!(judged(&pool(), &with(pool(), "/metadata/labels", json!({}))), [".metadata.labels.team"]);
+}
