@@ -20,6 +20,8 @@ pub enum Manager {
     PolicyControllerStatus,
     /// Events about refused writes.
     WebhookEvents,
+    /// What a webhook replica says of itself.
+    WebhookReplica,
 }
 
 /// Whether an apply may take fields that somebody else holds.
@@ -33,8 +35,12 @@ pub enum Force {
 
 impl Manager {
     /// All managers, in the order of the table.
-    pub const ALL: [Self; 3] =
-        [Self::PolicyControllerRules, Self::PolicyControllerStatus, Self::WebhookEvents];
+    pub const ALL: [Self; 4] = [
+        Self::PolicyControllerRules,
+        Self::PolicyControllerStatus,
+        Self::WebhookEvents,
+        Self::WebhookReplica,
+    ];
 
     /// The name sent as `fieldManager`.
     #[must_use]
@@ -43,6 +49,7 @@ impl Manager {
             Self::PolicyControllerRules => "policy-controller-rules",
             Self::PolicyControllerStatus => "policy-controller-status",
             Self::WebhookEvents => "webhook-events",
+            Self::WebhookReplica => "webhook-replica",
         }
     }
 
@@ -53,6 +60,7 @@ impl Manager {
             Self::PolicyControllerRules => "the ValidatingWebhookConfiguration of fieldkeeper",
             Self::PolicyControllerStatus => "FieldPolicies, through /status",
             Self::WebhookEvents => "Events, created and never changed",
+            Self::WebhookReplica => "a Lease of its own beside the webhook, for each replica",
         }
     }
 
@@ -65,6 +73,7 @@ impl Manager {
                 &[".status.observedGeneration", ".status.acceptedSpec", ".status.conditions"]
             }
             Self::WebhookEvents => &["the whole object"],
+            Self::WebhookReplica => &[".metadata.labels", ".metadata.annotations", ".spec"],
         }
     }
 
@@ -73,8 +82,9 @@ impl Manager {
     pub fn forces(self) -> Force {
         match self {
             // Whoever lists rules beside us would fight with us over what is intercepted: that
-            // belongs into a condition, not under a forced write. Events are only created.
-            Self::PolicyControllerRules | Self::WebhookEvents => Force::Never,
+            // belongs into a condition, not under a forced write. Events are only created, and a replica's
+            // Lease is nobody else's.
+            Self::PolicyControllerRules | Self::WebhookEvents | Self::WebhookReplica => Force::Never,
             Self::PolicyControllerStatus => Force::Always(
                 "nobody else can report what this controller did; a leftover of another writer (a restored \
                  backup, an edit by hand) would keep an old acceptedSpec in force",

@@ -1,19 +1,23 @@
 //! One review from its body to its answer, and what is told about it.
 //!
 //! Input: the body. Output: the body of the answer, or an error for an HTTP status. The only thing
-//! ever waited for is the parent of a `/scale` request, and that for a bounded time.
+//! ever waited for is the parent of a `/scale` request or an opinion of a FieldPolicy, and that for a
+//! bounded time.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use jiff::Timestamp;
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::envelope::{self, Malformed, Opened, Request, Unreadable, operation_name};
 use super::head::head;
-use super::judge::{self, Endpoint, Inputs, Judged, Outcome, Parent, Step, is_bypass, judge};
+use super::judge::{self, Endpoint, Inputs, Judged, Opinion, Outcome, Parent, Step, is_bypass, judge};
 use super::state::{Hooks, Notice, ParentError, ParentRef, Snapshots};
 use crate::ownership::verdict::Verdict;
 use crate::telemetry::metrics::{PolicyLabels, ResultLabels, ReviewLabels, WebhookMetrics};
@@ -21,6 +25,9 @@ use crate::telemetry::metrics::{PolicyLabels, ResultLabels, ReviewLabels, Webhoo
 /// A parent that takes longer is not waited for: the API server gives a webhook a few seconds for
 /// everything, and the requester is waiting as well.
 const PARENT_READ: Duration = Duration::from_millis(500);
+
+/// Nor is an opinion of a FieldPolicy; forming one takes a second where the cluster does not answer.
+const OPINION: Duration = Duration::from_millis(1500);
 
 /// From this size on a review is judged off the threads that serve connections: a megabyte takes
 /// tens of milliseconds, and there are only two such threads.
@@ -56,6 +63,14 @@ pub enum ReviewError {
 enum Looked {
     Answer(Vec<u8>),
     NeedsParent(ParentRef),
+    NeedsOpinion(Box<RawValue>),
+}
+
+/// What the first look asked for.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    parent: Option<Parent>,
+    opinion: Option<Opinion>,
 }
 
 impl Edge {
@@ -73,13 +88,18 @@ impl Edge {
 
     /// Answers one review.
     pub async fn review(self: &Arc<Self>, endpoint: Endpoint, body: Bytes) -> Result<Vec<u8>, ReviewError> {
-        let parent = match self.look(endpoint, body.clone(), None).await? {
+        let asked = match self.look(endpoint, body.clone(), Asked::default()).await? {
             Looked::Answer(answer) => return Ok(answer),
-            Looked::NeedsParent(parent) => self.read_parent(parent).await,
+            Looked::NeedsParent(parent) => {
+                Asked { parent: Some(self.read_parent(parent).await), opinion: None }
+            }
+            Looked::NeedsOpinion(policy) => {
+                Asked { parent: None, opinion: Some(self.form_opinion(policy).await) }
+            }
         };
-        match self.look(endpoint, body, Some(parent)).await? {
+        match self.look(endpoint, body, asked).await? {
             Looked::Answer(answer) => Ok(answer),
-            Looked::NeedsParent(_) => Err(ReviewError::Internal),
+            Looked::NeedsParent(_) | Looked::NeedsOpinion(_) => Err(ReviewError::Internal),
         }
     }
 
@@ -87,24 +107,19 @@ impl Edge {
         self: &Arc<Self>,
         endpoint: Endpoint,
         body: Bytes,
-        parent: Option<Parent>,
+        asked: Asked,
     ) -> Result<Looked, ReviewError> {
         if body.len() < LARGE_BODY {
-            return self.look_now(endpoint, &body, parent.as_ref());
+            return self.look_now(endpoint, &body, &asked);
         }
         let _turn = self.large.acquire().await.map_err(|_| ReviewError::Internal)?;
         let edge = Arc::clone(self);
-        tokio::task::spawn_blocking(move || edge.look_now(endpoint, &body, parent.as_ref()))
+        tokio::task::spawn_blocking(move || edge.look_now(endpoint, &body, &asked))
             .await
             .map_err(|_| ReviewError::Internal)?
     }
 
-    fn look_now(
-        &self,
-        endpoint: Endpoint,
-        body: &[u8],
-        parent: Option<&Parent>,
-    ) -> Result<Looked, ReviewError> {
+    fn look_now(&self, endpoint: Endpoint, body: &[u8], asked: &Asked) -> Result<Looked, ReviewError> {
         let opened = envelope::open(body).inspect_err(|error| {
             self.count(endpoint, "unknown", Outcome::Error);
             tracing::warn!(endpoint = endpoint.as_str(), %error, "not a review");
@@ -125,13 +140,14 @@ impl Edge {
             Ok(request) => {
                 let inputs = Inputs {
                     snapshot: snapshot.as_deref(),
-                    policy_review: &self.hooks.policy_review,
                     namespaces: &self.hooks.namespaces,
-                    parent,
+                    parent: asked.parent.as_ref(),
+                    opinion: asked.opinion.as_ref(),
                     now: Timestamp::now().as_second(),
                 };
                 match judge(inputs, endpoint, &request) {
                     Step::NeedsParent(parent) => return Ok(Looked::NeedsParent(parent)),
+                    Step::NeedsOpinion(policy) => return Ok(Looked::NeedsOpinion(policy)),
                     Step::Judged(judged) => {
                         self.record(endpoint, &opened, &request, &judged);
                         *judged
@@ -155,6 +171,12 @@ impl Edge {
         };
         self.metrics.parent_reads.get_or_create(&ResultLabels { result }).inc();
         parent
+    }
+
+    async fn form_opinion(&self, policy: Box<RawValue>) -> Opinion {
+        let review = async { (self.hooks.policy_review)(policy).await };
+        let opinion = AssertUnwindSafe(timeout(OPINION, review)).catch_unwind().await;
+        opinion.ok()?.ok()
     }
 
     fn count(&self, endpoint: Endpoint, operation: &'static str, outcome: Outcome) {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::envelope::{Malformed, Request};
 use super::head::head;
 use super::reply::{Denial, Refusal, Reply};
-use super::state::{ParentError, ParentRef, PolicyReview, Snapshot};
+use super::state::{ParentError, ParentRef, PolicyOpinion, Snapshot};
 use crate::cluster::namespaces::Namespaces;
 use crate::ownership::decide::{Decision, decide, undecided};
 use crate::ownership::explain::{Cause, explain};
@@ -81,13 +81,16 @@ impl Outcome {
 /// What came of asking for a parent.
 pub type Parent = Result<Box<RawValue>, ParentError>;
 
+/// What came of asking for an opinion of a FieldPolicy; `None` where nobody could form one.
+pub type Opinion = Option<PolicyOpinion>;
+
 /// What a judgement may look at besides the request.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// The policies, once there are any.
     pub snapshot: Option<&'a Snapshot>,
-    /// Judges FieldPolicy objects.
-    pub policy_review: &'a PolicyReview,
+    /// The opinion of a FieldPolicy, once it was asked for.
+    pub opinion: Option<&'a Opinion>,
     /// Labels of namespaces.
     pub namespaces: &'a Namespaces,
     /// The parent of a `/scale` request, once it was asked for.
@@ -118,6 +121,8 @@ pub enum Step {
     Judged(Box<Judged>),
     /// Read this object and judge again.
     NeedsParent(ParentRef),
+    /// Form an opinion of this FieldPolicy and judge again.
+    NeedsOpinion(Box<RawValue>),
 }
 
 /// Judges one request.
@@ -125,7 +130,7 @@ pub enum Step {
 pub fn judge(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>) -> Step {
     let judged = |judged: Judged| Step::Judged(Box::new(judged));
     if request.resource.group == POLICY_GROUP && request.resource.resource == POLICY_RESOURCE {
-        return judged(review_policy(inputs.policy_review, endpoint, request));
+        return review_policy(inputs.opinion, endpoint, request);
     }
     let Some(snapshot) = inputs.snapshot else {
         return judged(unable(endpoint, true, "policies are not loaded yet"));
@@ -237,22 +242,29 @@ fn conflict(endpoint: Endpoint, enforced: bool) -> Judged {
     Judged::softened(endpoint, enforced, Denial::new(Refusal::Conflict, message), Outcome::Undecided)
 }
 
-fn review_policy(review: &PolicyReview, endpoint: Endpoint, request: &Request<'_>) -> Judged {
+fn review_policy(opinion: Option<&Opinion>, endpoint: Endpoint, request: &Request<'_>) -> Step {
     let written = matches!(request.operation, Operation::Create | Operation::Update);
-    let Some(object) = request.object.filter(|_| written && request.subresource.is_empty()) else {
-        return Judged::allowed();
+    let object = request.object.filter(|_| written && request.subresource.is_empty());
+    let judged = match (object, opinion) {
+        (None, _) => Judged::allowed(),
+        (Some(object), None) => return Step::NeedsOpinion(object.to_owned()),
+        (Some(_), Some(opinion)) => of_opinion(opinion.clone(), endpoint, request),
     };
-    match catch_unwind(AssertUnwindSafe(|| review(object))) {
-        Ok(Ok(warnings)) => {
+    Step::Judged(Box::new(judged))
+}
+
+fn of_opinion(opinion: Opinion, endpoint: Endpoint, request: &Request<'_>) -> Judged {
+    match opinion {
+        Some(Ok(warnings)) => {
             let outcome = if warnings.is_empty() { Outcome::Allowed } else { Outcome::Warned };
             Judged { reply: Reply { warnings, ..Reply::allow() }, outcome, ..Judged::allowed() }
         }
-        Ok(Err(refusal)) => {
+        Some(Err(refusal)) => {
             // With reason Invalid kubectl prints kind and name itself, and the causes as a list.
-            let cause = |line: &str| Cause {
-                reason: "FieldValueInvalid",
-                field: String::new(),
-                message: line.into(),
+            let cause = |line: &str| {
+                let (field, message) =
+                    line.split_once(": ").filter(|(at, _)| at.starts_with("spec")).unwrap_or(("", line));
+                Cause { reason: "FieldValueInvalid", field: field.to_owned(), message: message.into() }
             };
             let denial = Denial {
                 refusal: Refusal::Invalid,
@@ -264,7 +276,7 @@ fn review_policy(review: &PolicyReview, endpoint: Endpoint, request: &Request<'_
             };
             Judged::softened(endpoint, true, denial, Outcome::Denied)
         }
-        Err(_) => unable(endpoint, true, "an internal error, see the log"),
+        None => unable(endpoint, true, "an internal error, see the log"),
     }
 }
 

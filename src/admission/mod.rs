@@ -23,6 +23,7 @@ mod head;
 pub mod hooks;
 pub mod judge;
 pub mod notices;
+pub mod policy_review;
 pub mod reply;
 pub mod router;
 pub mod server;
@@ -43,7 +44,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use self::handle::Edge;
 use self::server::{Phase, Tls, Transport, serve};
@@ -52,6 +53,9 @@ use self::tls::{Follower, TlsFiles};
 use crate::telemetry::health::{health_router, metrics_router};
 use crate::telemetry::metrics::{self, WebhookMetrics};
 use crate::telemetry::policies::PolicyMetrics;
+
+/// How long the end may take once nobody is served any more.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How to run the webhook.
 #[derive(Clone, Debug)]
@@ -74,6 +78,8 @@ pub struct Connected {
     pub hooks: Hooks,
     /// Feeds the snapshots for as long as the server runs; its gates tell when it is of use.
     pub background: BoxFuture<'static, ()>,
+    /// What to say to the cluster when the server has ended as it was asked to.
+    pub farewell: BoxFuture<'static, ()>,
 }
 
 /// Why the webhook does not run.
@@ -163,6 +169,11 @@ where
     }
     phase.send_replace(Phase::Closing);
     while servers.join_next().await.is_some() {}
+    // Nobody judges by what is reported any more, and the report must not be renewed.
+    background.shutdown().await;
+    if timeout(FAREWELL, connected.farewell).await.is_err() {
+        tracing::debug!("the cluster did not answer the farewell");
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -19,6 +19,7 @@ use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
 use crate::cluster::namespaces::{self, Namespaces};
+use crate::cluster::replicas::Generations;
 use crate::cluster::schemas::{Kind, Kinds, Unresolved};
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
@@ -33,6 +34,16 @@ pub const GATE_REASON: &str = "policies are not loaded yet";
 /// policies must come into force all the same.
 const NAMESPACES: Duration = Duration::from_secs(3);
 
+/// Who is told of the policies besides those who judge by them.
+pub struct Told {
+    /// Counts them.
+    pub metrics: PolicyMetrics,
+    /// Writes events about them.
+    pub ids: PolicyIds,
+    /// Reports what this replica judges by.
+    pub generations: watch::Sender<Generations>,
+}
+
 /// Follows the cluster for ever. When it ends, its gate closes.
 pub async fn run(
     client: Client,
@@ -40,17 +51,16 @@ pub async fn run(
     snapshots: Snapshots,
     namespaces: Namespaces,
     gate: Gate,
-    metrics: PolicyMetrics,
-    ids: PolicyIds,
+    told: Told,
 ) {
     let (mut feed, watches) = feed(client.clone());
     let (needed, asked) = watch::channel(false);
     let follow = async {
         while let Some(scene) = feed.next(&compile).await {
             let policies = policy_set(&scene);
-            report(&scene, &metrics);
+            report(&scene, &told.metrics);
             let stored = scene.policies.iter().map(|judged| &judged.stored);
-            ids.store(stored.map(|policy| (policy.name.clone(), policy.uid.clone())).collect());
+            told.ids.store(stored.map(|policy| (policy.name.clone(), policy.uid.clone())).collect());
             needed.send_replace(selects_namespaces(&policies));
             // Until they are listed, a policy for a few namespaces would hold in all of them.
             if *needed.borrow() && !namespaces.listed(NAMESPACES).await {
@@ -60,6 +70,8 @@ pub async fn run(
             }
             snapshots.store(Snapshot { policies });
             gate.open();
+            // Only now: what is reported is what is judged by.
+            told.generations.send_replace(in_force(&scene));
         }
     };
     tokio::select! {
@@ -68,6 +80,11 @@ pub async fn run(
         () = follow => {}
     }
     tracing::error!("the watches have ended; policies will not change any more");
+}
+
+fn in_force(scene: &Scene) -> Generations {
+    let compiled = scene.policies.iter().filter_map(|judged| judged.in_force.as_ref());
+    compiled.map(|compiled| (compiled.policy.name.to_string(), compiled.policy.generation)).collect()
 }
 
 fn selects_namespaces(policies: &PolicySet) -> bool {

@@ -92,8 +92,11 @@ impl ParentReader for NoParents {
     }
 }
 
-/// Judges a FieldPolicy object: warnings when it is accepted, the refusal (one problem a line) when not.
-pub type PolicyReview = Arc<dyn Fn(&RawValue) -> Result<Vec<String>, String> + Send + Sync>;
+/// What is said of a FieldPolicy: warnings when it is accepted, the refusal (one problem a line) when not.
+pub type PolicyOpinion = Result<Vec<String>, String>;
+
+/// Judges a FieldPolicy object. The caller bounds the time it waits.
+pub type PolicyReview = Arc<dyn Fn(Box<RawValue>) -> BoxFuture<'static, PolicyOpinion> + Send + Sync>;
 
 /// A judged request that is worth telling somebody about, for events and counts. Never sent for a dry run.
 #[derive(Clone, Debug)]

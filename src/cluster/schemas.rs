@@ -287,6 +287,23 @@ impl Cache {
     }
 }
 
+/// One kind, read now: for who cannot wait until the watch has it, and keeps nothing.
+pub async fn look_up(client: &Client, resource: &GroupResource, version: &str) -> Kind {
+    let crds: Api<DynamicObject> =
+        Api::all_with(client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()));
+    match crds.get_opt(&resource.to_string()).await {
+        Ok(Some(crd)) => return Kind::from_crd(&crd.data, version),
+        Ok(None) => {}
+        Err(error) => return Kind::unknown(Unresolved::Unreadable(error.to_string())),
+    }
+    let mut cache = Cache::new(client.clone());
+    cache
+        .update_without_crd(Targets::from([(resource.clone(), version.to_owned())]), &mut Updated::default())
+        .await;
+    let found = cache.kinds.remove(resource).map(|cached| Arc::unwrap_or_clone(cached.kind));
+    found.unwrap_or_else(|| Kind::unknown(Unresolved::NotLoaded))
+}
+
 async fn fetch(client: &Client, name: &str) -> Result<Value, String> {
     let crds: Api<DynamicObject> =
         Api::all_with(client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()));

@@ -11,7 +11,7 @@
 use std::fmt::{self, Debug, Display};
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, Status};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
@@ -160,6 +160,34 @@ impl Writer {
         let patch = Patch::Apply(body(object, fields));
         let api = self.api(object);
         self.call(object, api.patch(&object.name, &params(manager), &patch)).await
+    }
+
+    /// As [`Self::apply`], for an object that is the manager's alone and is made where it is not there.
+    pub async fn apply_own(
+        &self,
+        manager: Manager,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+        fields: Map<String, Value>,
+    ) -> Result<DynamicObject, WriteError> {
+        let (namespace, name, uid) = (namespace.to_owned(), name.to_owned(), String::new());
+        let object = Existing { resource: resource.clone(), namespace, name, uid };
+        let mut body = body(&object, fields);
+        if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+            metadata.remove("uid");
+        }
+        self.call(&object, self.api(&object).patch(&object.name, &params(manager), &Patch::Apply(body))).await
+    }
+
+    /// Deletes exactly this object. One that is gone already is no error.
+    pub async fn delete(&self, object: &Existing) -> Result<(), WriteError> {
+        let params = DeleteParams::default()
+            .preconditions(Preconditions { uid: Some(object.uid.clone()), resource_version: None });
+        match self.call(object, self.api(object).delete(&object.name, &params)).await {
+            Ok(_) | Err(WriteError::Gone { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// As [`Self::apply`], for `.status` through the subresource.

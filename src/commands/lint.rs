@@ -19,7 +19,6 @@ use crate::api::{self, FieldPolicySpec};
 use crate::cli::{FailOn, LintArgs, LintOutput};
 use crate::cluster::in_force::GroupResource;
 use crate::cluster::schemas::Kind;
-use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::Policy;
 use crate::ownership::schema::Schema;
 use crate::policy::compile::compile;
@@ -186,23 +185,9 @@ fn linted(
     let Candidate { spec, policy, .. } = candidate;
     let version = &spec.target.version;
     let kind = crd.map(|crd| Kind::from_crd(crd, version));
-    let required = crd.map(|crd| required(crd, version)).unwrap_or_default();
-    let facts = Facts {
-        schema: kind.as_ref().map(|kind| &*kind.schema),
-        required: &required,
-        served: kind.as_ref().map(|kind| &*kind.served),
-        namespaced: crd.and_then(|crd| crd.pointer("/spec/scope")).map(|scope| scope == "Namespaced"),
-        accounts: Some(accounts),
-        now: Some(now),
-    };
+    let known = kind.as_ref().map(Kind::lint_facts).unwrap_or_default();
+    let facts = Facts { accounts: Some(accounts), now: Some(now), ..known };
     lint::lint(policy, spec, others, &facts)
-}
-
-fn required(crd: &Value, version: &str) -> Vec<Pattern> {
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-    let named = versions.into_iter().flatten().find(|entry| entry["name"] == version);
-    let schema = named.and_then(|entry| entry.pointer("/schema/openAPIV3Schema"));
-    schema.map(lint::required).unwrap_or_default()
 }
 
 /// All policies on a resource are written for one version; in the cluster a second one is not accepted.

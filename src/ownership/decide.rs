@@ -11,9 +11,10 @@
 use std::sync::Arc;
 
 use super::claimed::ClaimedShapes;
-use super::diff::{Difference, difference};
+use super::diff::{Change, Difference, difference};
+use super::element::Element;
 use super::facts::{Facts, Operation};
-use super::finding::whole;
+use super::finding::{undecided_findings, whole};
 use super::integrity;
 use super::judge::Judge;
 use super::raw::{Node, Raw, Tree};
@@ -69,14 +70,6 @@ pub fn undecided(facts: &Facts<'_>, target: &Target, why: &str) -> Verdict {
     conclude(facts, target, undecided_findings(target, why), Vec::new())
 }
 
-pub(super) fn undecided_findings(target: &Target, why: &str) -> Vec<Finding> {
-    target
-        .policies
-        .iter()
-        .map(|policy| whole(policy, policy.strictest(), Reason::Undecided(why.to_owned())))
-        .collect()
-}
-
 /// Applies what holds for a policy as a whole (pause, break-glass) and puts the findings in order.
 fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, notes: Vec<String>) -> Verdict {
     let mut break_glass: Vec<Arc<str>> = Vec::new();
@@ -105,6 +98,17 @@ fn conclude(facts: &Facts<'_>, target: &Target, mut findings: Vec<Finding>, note
     });
     findings.dedup();
     Verdict { findings, break_glass, notes }
+}
+
+/// Labels, annotations, finalizers and owner references of which there are none: the server shows them in a
+/// review as they were sent, and stores nothing.
+fn is_never_stored(change: &Change<'_>) -> bool {
+    let nothing = |side: Option<Raw<'_>>| side.is_none_or(Raw::is_empty_container);
+    let [Element::Field(top), Element::Field(name)] = change.path.elements() else { return false };
+    **top == *"metadata"
+        && matches!(&**name, "labels" | "annotations" | "finalizers" | "ownerReferences")
+        && nothing(change.old)
+        && nothing(change.new)
 }
 
 /// A pod is deleted through this subresource too, and the deletion inside is never reviewed.
@@ -168,7 +172,7 @@ fn compare<'f>(
 ) -> Verdict {
     let shapes = ClaimedShapes { target, creating: old.is_none() };
     let found = difference((old, Some(new)), &target.schema, Some(&shapes));
-    let Difference { changes, managed_fields } = match found {
+    let Difference { mut changes, managed_fields } = match found {
         Ok(found) => found,
         Err(error) => return undecided(facts, target, &error.to_string()),
     };
@@ -176,6 +180,7 @@ fn compare<'f>(
         Ok(tracking) => tracking,
         Err(error) => return undecided(facts, target, &error.to_string()),
     };
+    changes.retain(|change| !is_never_stored(change));
     let moved = integrity::changed_paths(&changes);
     let mut notes = Vec::new();
     let mut findings = Vec::new();

@@ -102,8 +102,19 @@ pub struct Owner {
     pub subjects: Vec<Subject>,
     /// Declared manager names.
     pub managers: Vec<DeclaredManager>,
+    /// Names that it once wrote under: its own to move to a present name, and nobody's to move into.
+    pub former_managers: Vec<Arc<str>>,
     /// The mode of its claims unless a claim says otherwise.
     pub mode: Mode,
+}
+
+impl Owner {
+    /// Whether a field manager name, present or former, is this owner's.
+    #[must_use]
+    pub fn declares(&self, manager: &str) -> bool {
+        self.managers.iter().any(|declared| *declared.name == *manager)
+            || self.former_managers.iter().any(|former| **former == *manager)
+    }
 }
 
 /// One claim: an owner's hold on a path.

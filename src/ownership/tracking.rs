@@ -187,13 +187,18 @@ impl<'f> Movement<'f> {
             entries.iter().map(|entry| entry.time.clone().unwrap_or_default()).collect::<BTreeSet<_>>()
         };
         let (held, holds) = (holding(before), holding(after));
-        let changed = match (&*held.fields, &*holds.fields) {
-            ([old], [new]) => parse_changed(*old, *new),
-            _ => held.set().and_then(|old| Ok((old.clone(), holds.set()?.clone()))),
+        let moved = || match (&*held.fields, &*holds.fields) {
+            ([old], [new]) => {
+                let (old, new) = parse_changed(*old, *new)?;
+                Ok((old.difference(&new), new.difference(&old)))
+            }
+            // An entry that comes or goes brings or takes all that it holds.
+            ([], _) => Ok((PathSet::new(), holds.set()?.clone())),
+            (_, []) => Ok((held.set()?.clone(), PathSet::new())),
+            _ => Ok((held.set()?.difference(holds.set()?), holds.set()?.difference(held.set()?))),
         };
-        let (old, new) = changed
-            .map_err(|source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source })?;
-        let (lost, gained) = (old.difference(&new), new.difference(&old));
+        let unreadable = |source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source };
+        let (lost, gained) = moved().map_err(unreadable)?;
         let of_version = |new: &ManagedFieldsEntry<'f>| {
             before.iter().filter(|old| old.api_version == new.api_version).collect::<Vec<_>>()
         };

@@ -54,6 +54,7 @@ pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Po
             name: Arc::from(&*owner.name),
             subjects: owner.subjects.iter().map(subject).collect(),
             managers: owner.field_managers.iter().map(manager).collect(),
+            former_managers: owner.former_field_managers.iter().map(|name| Arc::from(&**name)).collect(),
             mode: owner_mode,
         });
     }
@@ -122,11 +123,6 @@ fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
     };
     if spec.admission_policy != api::AdmissionPolicy::None {
         refuse("spec.admissionPolicy".to_owned(), "admissionPolicy other than None");
-    }
-    for owner in &spec.owners {
-        if !owner.former_field_managers.is_empty() {
-            refuse(format!("spec.owners[{}].formerFieldManagers", owner.name), "formerFieldManagers");
-        }
     }
     errors
 }

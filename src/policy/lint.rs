@@ -21,13 +21,14 @@ use std::sync::Arc;
 
 use super::compile;
 use crate::api::FieldPolicySpec;
+use crate::api::field_policy::Target;
 use crate::ownership::condition::Expr;
 use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Claim, Creation, Mode, Owner, Policy, Unlisted};
 use crate::ownership::schema::Schema;
 
-pub use paths::{nearest, unknown_keys};
+pub use paths::{Misfit, misfit, nearest, unknown_keys};
 pub use required::required;
 
 /// How much a finding weighs, from lightest to heaviest.
@@ -79,7 +80,7 @@ pub struct Facts<'a> {
     pub schema: Option<&'a Schema>,
     /// Paths that every object must have and that no default fills; see [`required`].
     pub required: &'a [Pattern],
-    /// Versions that the target is served in.
+    /// Versions that the target is served in; empty if there is no such kind.
     pub served: Option<&'a [String]>,
     /// Whether objects of the target have a namespace.
     pub namespaced: Option<bool>,
@@ -182,7 +183,10 @@ fn fields(policy: &Policy, spec: &FieldPolicySpec) -> Vec<Field> {
 fn whole(subject: &Subject<'_>, findings: &mut Findings) {
     let Subject { policy, spec, facts, .. } = subject;
     let version = &spec.target.version;
-    if let Some(served) = facts.served
+    if facts.served.is_some_and(<[String]>::is_empty) {
+        let message = format!("there is no resource {} in this cluster", resource_name(spec));
+        findings.add(Severity::Error, "no-such-kind", "spec.target", message);
+    } else if let Some(served) = facts.served
         && !served.contains(version)
     {
         findings.add(
@@ -218,6 +222,11 @@ fn whole(subject: &Subject<'_>, findings: &mut Findings) {
         let message = "the policy claims no field, so it decides about nothing";
         findings.add(Severity::Warning, "nothing-claimed", "spec.owners", message);
     }
+}
+
+fn resource_name(spec: &FieldPolicySpec) -> String {
+    let Target { group, resource, .. } = &spec.target;
+    if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") }
 }
 
 #[cfg(test)]

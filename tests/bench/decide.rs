@@ -102,7 +102,7 @@ fn edge(targets: Vec<Arc<Target>>) -> Arc<Edge> {
     snapshots.store(Snapshot { policies: PolicySet::new(targets) });
     let hooks = Hooks {
         parents: Arc::new(NoParents),
-        policy_review: Arc::new(|_| Ok(Vec::new())),
+        policy_review: Arc::new(|_| Box::pin(std::future::ready(Ok(Vec::new())))),
         notices: None,
         namespaces: fieldkeeper::cluster::namespaces::Namespaces::default(),
     };

@@ -15,6 +15,7 @@ use fieldkeeper::admission::state::{
 use fieldkeeper::cluster::namespaces::Namespaces;
 use fieldkeeper::ownership::rule::PolicySet;
 use fieldkeeper::telemetry::metrics::{WebhookMetrics, registry};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
@@ -57,10 +58,15 @@ fn port_with(policies: Option<&[&str]>, parents: OneParent) -> Port {
     let (sender, notices) = mpsc::channel(8);
     let hooks = Hooks {
         parents: Arc::new(parents),
-        policy_review: Arc::new(|object: &RawValue| match object.get() {
-            text if text.contains("panic") => panic!("as asked"),
-            text if text.contains("wrong") => Err("spec.owners[0]: wrong\nspec.mode: wrong too".to_owned()),
-            _ => Ok(vec!["lint: broad claim".to_owned()]),
+        policy_review: Arc::new(|object: Box<RawValue>| {
+            let opinion = match object.get() {
+                text if text.contains("panic") => panic!("as asked"),
+                text if text.contains("wrong") => {
+                    Err("spec.owners[0]: wrong\nspec.mode: wrong too".to_owned())
+                }
+                _ => Ok(vec!["lint: broad claim".to_owned()]),
+            };
+            std::future::ready(opinion).boxed()
         }),
         namespaces: Namespaces::default(),
         notices: Some(sender),
@@ -263,7 +269,10 @@ async fn policies_are_judged_by_the_hook() {
     assert_eq!((&answer["allowed"], &answer["warnings"][0]), (&json!(true), &json!("lint: broad claim")));
     let answer = port.review("/validate", &policy("CREATE", "wrong")).await;
     assert_eq!((&answer["status"]["code"], &answer["status"]["reason"]), (&json!(422), &json!("Invalid")));
-    assert_eq!(answer["status"]["details"]["causes"].as_array().unwrap().len(), 2);
+    let causes = answer["status"]["details"]["causes"].as_array().unwrap();
+    let shown: Vec<_> =
+        causes.iter().map(|cause| (cause["field"].as_str(), cause["message"].as_str())).collect();
+    assert_eq!(shown, [(Some("spec.owners[0]"), Some("wrong")), (Some("spec.mode"), Some("wrong too"))]);
     assert_eq!(port.review("/observe", &policy("CREATE", "wrong")).await["allowed"], true);
     let answer = port.review("/validate", &policy("CREATE", "panic")).await;
     assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(500)));

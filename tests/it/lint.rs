@@ -125,3 +125,42 @@ async fn applying_a_smelly_policy_prints_what_lint_says() {
     let said = "policy ponds names other owners for .spec.size: each policy refuses the owners of the other";
     assert!(output.stderr.contains(said), "{}", output.text());
 }
+
+/// Nobody has asked about the kind before, so nothing in the webhook knows it yet.
+#[tokio::test]
+async fn applying_the_first_policy_on_a_kind_checks_it_against_the_cluster() {
+    let arena = arena().await;
+    let warned = async |version: &str, resource: &str, account: &str| {
+        let policy = format!(
+            "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {{name: first}}\nspec:\n  \
+             target: {{group: apps, version: {version}, resource: {resource}}}\n  deletion: {{subjects: []}}\n  \
+             owners:\n  - name: a\n    subjects: [{{kind: ServiceAccount, namespace: fieldkeeper-system, name: {account}}}]\n    \
+             fields: [{{path: .spec.paused}}]\n"
+        );
+        let args = ["apply", "--server-side", "--dry-run=server", "-f", "-"];
+        let output = arena.plane.run_kubectl(&arena.plane.admin_kubeconfig(), &args, &policy).await.unwrap();
+        assert!(output.success, "{}", output.text());
+        let warnings =
+            output.stderr.lines().map(|line| line.trim_start_matches("Warning: fieldkeeper: ").to_owned());
+        warnings.collect::<Vec<_>>()
+    };
+    assert_eq!(warned("v1", "deployments", "webhook").await, [""; 0]);
+    assert_eq!(
+        warned("v1", "deployments", "webhok").await,
+        [
+            "spec.owners[a].subjects[0]: there is no ServiceAccount fieldkeeper-system/webhok; did you mean webhook?"
+        ]
+    );
+    assert_eq!(
+        warned("v1", "replicasets", "webhook").await,
+        ["spec.owners[a].fields[0].path: the schema has no .spec.paused"]
+    );
+    assert_eq!(
+        warned("v1beta2", "deployments", "webhook").await,
+        ["spec.target.version: v1beta2 is not served; served are: v1"]
+    );
+    assert_eq!(
+        warned("v1", "deployment", "webhook").await,
+        ["spec.target: there is no resource deployment.apps in this cluster"]
+    );
+}

@@ -39,7 +39,8 @@ pub struct Owner {
     #[schemars(length(max = MAX_FIELD_MANAGERS))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub field_managers: Vec<FieldManagerClaim>,
-    /// Names under which this owner once wrote; the audit files what is left of them under this owner.
+    /// Names under which this owner once wrote. It may move such entries to one of its `fieldManagers`; reports
+    /// file what is left of them under this owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_FIELD_MANAGERS), inner(length(min = 1, max = MAX_MANAGER_NAME)))]
     #[x_kube(

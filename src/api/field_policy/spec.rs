@@ -112,6 +112,27 @@ pub struct FieldPolicySpec {
     pub paused_until: Option<String>,
 }
 
+impl FieldPolicySpec {
+    /// Everybody whom the policy names, with the place, for example `spec.owners[autoscaler].subjects[0]`.
+    pub fn subjects(&self) -> impl Iterator<Item = (String, &Subject)> {
+        let owners = self
+            .owners
+            .iter()
+            .map(|owner| (format!("spec.owners[{}].subjects", owner.name), &*owner.subjects));
+        let deletion = self.deletion.as_ref().map(|deletion| &*deletion.subjects).unwrap_or_default();
+        let others = [
+            ("spec.creation.except", &*self.creation.except),
+            ("spec.deletion.subjects", deletion),
+            ("spec.integrity.editors", &*self.integrity.editors),
+            ("spec.breakGlass.subjects", &*self.break_glass.subjects),
+        ];
+        let others = others.into_iter().map(|(at, subjects)| (at.to_owned(), subjects));
+        owners.chain(others).flat_map(|(at, subjects)| {
+            subjects.iter().enumerate().map(move |(index, subject)| (format!("{at}[{index}]"), subject))
+        })
+    }
+}
+
 /// The resource whose fields are owned.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

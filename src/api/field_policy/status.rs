@@ -14,11 +14,13 @@ use crate::api::schema;
 pub const ACCEPTED: &str = "Accepted";
 /// Every path exists in the target's schema.
 pub const SCHEMA_RESOLVED: &str = "SchemaResolved";
+/// Every service account that the policy names exists. A policy is in force with or without them.
+pub const SUBJECTS_RESOLVED: &str = "SubjectsResolved";
 /// The API server sends the target's writes to us.
 pub const REGISTERED: &str = "Registered";
 /// Rules are live and every webhook replica has this generation.
 pub const ENFORCING: &str = "Enforcing";
-/// Everything above, in one word.
+/// Everything above but `SubjectsResolved`, in one word.
 pub const READY: &str = "Ready";
 
 /// The report about one policy.
@@ -35,7 +37,7 @@ pub struct FieldPolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub accepted_spec: Option<serde_json::Value>,
-    /// `Accepted`, `SchemaResolved`, `Registered`, `Enforcing`, `Ready`.
+    /// `Accepted`, `SchemaResolved`, `SubjectsResolved`, `Registered`, `Enforcing`, `Ready`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

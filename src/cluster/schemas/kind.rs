@@ -11,7 +11,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cluster::in_force::GroupResource;
+use crate::ownership::pattern::Pattern;
 use crate::ownership::schema::Schema;
+use crate::policy::lint::{Facts, required};
 
 /// Why the schema of a kind is deduced from its objects instead of known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +71,10 @@ pub struct Kind {
     pub subresources: Option<Vec<&'static str>>,
     /// The path of the count behind `/scale`.
     pub replicas: Option<String>,
+    /// Paths that every object must have and that no default fills; empty where not known.
+    pub required: Vec<Pattern>,
+    /// Whether objects have a namespace, where known.
+    pub namespaced: Option<bool>,
     /// Why the schema is deduced; `None` if it is known.
     pub unresolved: Option<Unresolved>,
 }
@@ -85,6 +91,8 @@ impl Kind {
             converts: false,
             subresources: None,
             replicas: None,
+            required: Vec::new(),
+            namespaced: None,
             unresolved: Some(why),
         }
     }
@@ -142,6 +150,7 @@ impl Kind {
             versions: all.iter().map(|entry| format!("{group}/{}", text(&entry["name"])).into()).collect(),
             converts,
             served: served.clone(),
+            namespaced: spec["scope"].as_str().map(|scope| scope == "Namespaced"),
             ..Self::unknown(Unresolved::NotLoaded)
         };
         kind.unresolved = match named.or(stand_in) {
@@ -154,15 +163,34 @@ impl Kind {
         kind
     }
 
+    /// What lint may know of it.
+    #[must_use]
+    pub fn lint_facts(&self) -> Facts<'_> {
+        let served = match &self.unresolved {
+            None | Some(Unresolved::VersionNotServed { .. } | Unresolved::Unusable(_)) => Some(&*self.served),
+            Some(Unresolved::NoSuchKind(_)) => Some([].as_slice()),
+            Some(Unresolved::NotLoaded | Unresolved::Unreadable(_)) => None,
+        };
+        Facts {
+            schema: Some(&self.schema),
+            required: &self.required,
+            served,
+            namespaced: self.namespaced,
+            ..Facts::default()
+        }
+    }
+
     fn read(&mut self, spec: &Value, version: &Value) -> Option<Unresolved> {
         let subresources = &version["subresources"];
         self.subresources =
             Some(["status", "scale"].into_iter().filter(|name| !subresources[*name].is_null()).collect());
         self.replicas =
             subresources.pointer("/scale/specReplicasPath").and_then(Value::as_str).map(str::to_owned);
+        let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+        self.required = required(schema);
         let preserving = spec["preserveUnknownFields"].as_bool() == Some(true);
         let build = if preserving { Schema::from_crd_preserving } else { Schema::from_crd };
-        match build(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)) {
+        match build(schema) {
             Ok(schema) => {
                 self.schema = Arc::new(schema);
                 None

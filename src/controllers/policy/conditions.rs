@@ -17,9 +17,13 @@ use super::apply::Failure;
 use super::entry::{Entry, Registration};
 use super::paths;
 use super::plan::enforces;
+use super::subjects::Subjects;
 use crate::api::conditions::{Observation, Status, set_condition};
-use crate::api::field_policy::status::{ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED};
+use crate::api::field_policy::status::{
+    ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED, SUBJECTS_RESOLVED,
+};
 use crate::cluster::in_force::{Compiled, Judged};
+use crate::cluster::replicas::{Replica, Replicas};
 use crate::cluster::schemas::{Kind, Unresolved};
 use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::rule::Policy;
@@ -29,10 +33,14 @@ use crate::ownership::rule::Policy;
 pub struct Facts<'a> {
     /// The kind of its target, if the policy is in force.
     pub kind: Option<Arc<Kind>>,
+    /// What of its subjects exists, if the policy is in force.
+    pub subjects: Option<Subjects>,
     /// Where its target is judged, if the policy is in force.
     pub entry: Option<Entry>,
     /// The registration, if there is one.
     pub registration: Option<&'a Registration>,
+    /// What webhook replicas report.
+    pub replicas: &'a Replicas,
     /// Whether the registration is as planned.
     pub outcome: Result<(), &'a Failure>,
     /// The time.
@@ -124,21 +132,27 @@ fn ours(status: &Value, findings: &[(&'static str, Finding)]) -> Vec<Condition> 
 
 fn findings(judged: &Judged, facts: &Facts<'_>) -> Vec<(&'static str, Finding)> {
     let accepted = accepted(judged);
-    let (schema, registered, enforcing) = match &judged.in_force {
+    let (schema, subjects, registered, enforcing) = match &judged.in_force {
         None => {
             let nothing = |status| Finding::new(status, NOT_ACCEPTED, "nothing of this policy is in force");
-            (nothing(Status::Unknown), nothing(Status::False), nothing(Status::False))
+            (
+                nothing(Status::Unknown),
+                nothing(Status::Unknown),
+                nothing(Status::False),
+                nothing(Status::False),
+            )
         }
         Some(compiled) => {
             let registered = registered(facts);
             let enforcing = enforcing(compiled, facts, &registered);
-            (schema_resolved(compiled, facts), registered, enforcing)
+            (schema_resolved(compiled, facts), subjects_resolved(facts), registered, enforcing)
         }
     };
     let ready = ready([&accepted, &schema, &registered, &enforcing]);
     vec![
         (ACCEPTED, accepted),
         (SCHEMA_RESOLVED, schema),
+        (SUBJECTS_RESOLVED, subjects),
         (REGISTERED, registered),
         (ENFORCING, enforcing),
         (READY, ready),
@@ -169,6 +183,19 @@ fn schema_resolved(compiled: &Compiled, facts: &Facts<'_>) -> Finding {
             [] => Finding::new(true, "Resolved", "the schema has every path"),
             unknown => Finding::new(false, "PathNotFound", unknown.join("\n")),
         },
+    }
+}
+
+fn subjects_resolved(facts: &Facts<'_>) -> Finding {
+    match &facts.subjects {
+        Some(Subjects::Found) => Finding::new(true, "Found", "every service account that it names exists"),
+        Some(Subjects::Missing(missing)) => Finding::new(false, "SubjectNotFound", missing.join("\n")),
+        Some(Subjects::Unread(namespaces)) => {
+            let names: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+            let message = format!("the service accounts of {} could not be read", names.join(", "));
+            Finding::new(Status::Unknown, "NotReadable", message)
+        }
+        None => Finding::new(Status::Unknown, "NotLoaded", "service accounts are not read yet"),
     }
 }
 
@@ -206,13 +233,37 @@ fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Fi
             ),
         );
     }
+    let live: Vec<&Replica> =
+        facts.replicas.values().filter(|replica| replica.expires > facts.now.as_second()).collect();
+    if live.is_empty() {
+        let then = if entry == Entry::Enforce { "refused" } else { "let through unjudged" };
+        let message =
+            format!("no webhook replica reports that it is there: every write is {then} until one does");
+        return Finding::new(false, "NoReplica", message);
+    }
+    let Policy { name, generation, .. } = &*compiled.policy;
+    let behind = |replica: &&&Replica| replica.generations.get(&**name) != Some(generation);
+    let behind: Vec<&str> = live.iter().filter(behind).map(|replica| &*replica.name).collect();
+    if !behind.is_empty() {
+        let message = format!(
+            "{} of {} webhook replicas do not judge by generation {generation} yet: {}",
+            behind.len(),
+            live.len(),
+            behind.join(", ")
+        );
+        return Finding::new(false, "ReplicasBehind", message);
+    }
     let excluded: Vec<&str> = registration.excluded_namespaces.iter().map(String::as_str).collect();
     let outside = if excluded.is_empty() {
         String::new()
     } else {
         format!(", outside of the namespaces {}", excluded.join(", "))
     };
-    Finding::new(true, "RulesLive", format!("{} judges writes{outside}", entry.name()))
+    let replicas = match live.len() {
+        1 => "1 webhook replica".to_owned(),
+        count => format!("{count} webhook replicas"),
+    };
+    Finding::new(true, "RulesLive", format!("{} sends writes to {replicas}{outside}", entry.name()))
 }
 
 /// In one word: the first thing that stands in the way.

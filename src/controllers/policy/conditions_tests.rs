@@ -41,11 +41,23 @@ fn registration() -> Registration {
     }
 }
 
+/// Name, when its report runs out, and the generation of the policy that it judges by.
+fn replicas(reports: &[(&str, i64, i64)]) -> &'static Replicas {
+    let replicas = reports.iter().map(|(name, expires, generation)| {
+        let generations = [("p".to_owned(), *generation)].into();
+        let name = (*name).to_owned();
+        (name.clone(), Replica { name, expires: *expires, generations, ..Replica::default() })
+    });
+    Box::leak(Box::new(replicas.collect()))
+}
+
 fn facts(registration: &Registration) -> Facts<'_> {
     Facts {
         kind: Some(Arc::new(kind())),
+        subjects: Some(Subjects::Found),
         entry: Some(Entry::Enforce),
         registration: Some(registration),
+        replicas: replicas(&[("webhook-a", 1_000_000, 4)]),
         outcome: Ok(()),
         now: Timestamp::from_second(1_000).unwrap(),
     }
@@ -142,6 +154,25 @@ fn a_built_in_kind_is_resolved_like_any_other() {
 }
 
 #[test]
+fn subjects_that_are_missing_or_unknown_are_told_and_block_nothing() {
+    let registration = registration();
+    let with = |subjects| {
+        let facts = Facts { subjects, ..facts(&registration) };
+        status(&judged(&json!({}), Value::Null), &facts).unwrap()
+    };
+    for (subjects, expected) in [
+        (Some(Subjects::Found), is("True", "Found")),
+        (Some(Subjects::Missing(vec!["a".to_owned()])), is("False", "SubjectNotFound")),
+        (Some(Subjects::Unread(["ns".to_owned()].into())), is("Unknown", "NotReadable")),
+        (None, is("Unknown", "NotLoaded")),
+    ] {
+        let status = with(subjects);
+        assert_eq!(condition(&status, SUBJECTS_RESOLVED), expected);
+        assert_eq!(condition(&status, READY), is("True", "Ready"));
+    }
+}
+
+#[test]
 fn a_registration_that_fails_is_reported_with_its_reason() {
     let failure = Failure { reason: "OwnershipConflict", message: "helm".to_owned(), retry: None };
     let registration = registration();
@@ -168,6 +199,26 @@ fn what_only_audits_is_ready_and_not_enforcing() {
     let status = status(&judged(&json!({"mode": "Audit"}), Value::Null), &facts).unwrap();
     assert_eq!(condition(&status, ENFORCING), is("False", NOTHING_TO_ENFORCE));
     assert_eq!(condition(&status, READY), is("True", "Ready"));
+}
+
+#[test]
+fn a_policy_enforces_once_every_replica_that_is_there_judges_by_it() {
+    let registration = registration();
+    let with = |reports: &[(&str, i64, i64)]| {
+        let facts = Facts { replicas: replicas(reports), ..facts(&registration) };
+        let status = status(&judged(&json!({}), Value::Null), &facts).unwrap();
+        assert_eq!(condition(&status, ENFORCING).0, condition(&status, READY).0);
+        (condition(&status, ENFORCING), status.to_string())
+    };
+    assert_eq!(with(&[("a", 2_000, 4), ("b", 2_000, 4)]).0, is("True", "RulesLive"));
+    let (found, text) = with(&[("a", 2_000, 4), ("b", 2_000, 3)]);
+    assert_eq!(found, is("False", "ReplicasBehind"));
+    assert!(text.contains("1 of 2 webhook replicas do not judge by generation 4 yet: b"), "{text}");
+    // One that does not report any more is not there.
+    assert_eq!(with(&[("a", 2_000, 4), ("b", 999, 3)]).0, is("True", "RulesLive"));
+    let (found, text) = with(&[("a", 1_000, 4)]);
+    assert_eq!(found, is("False", "NoReplica"));
+    assert!(text.contains("every write is refused until one does"), "{text}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod observe;
 pub mod paths;
 pub mod plan;
 pub mod report;
+pub mod subjects;
 pub mod subresources;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
+use crate::cluster::replicas;
 use crate::cluster::write::Writer;
 
 /// Without news, things are looked at again after this time, in case a watch lost some.
@@ -34,6 +36,7 @@ const MAX_RETRY: Duration = Duration::from_mins(1);
 /// Runs until the watches end, which they do not by themselves.
 pub async fn run(client: Client) {
     let writer = Writer::new(client.clone());
+    let mut directory = subjects::Directory::new(client.clone());
     let (mut observer, watches) = observe::observer(client);
     let work = async {
         let (mut again, mut failures) = (RESYNC, 0);
@@ -42,11 +45,20 @@ pub async fn run(client: Client) {
             let plan = plan::plan(&observation.scene, observation.live.registration());
             let outcome = apply::apply(&writer, &observation.live, &plan).await;
             let outcome = outcome.as_ref().copied();
-            let reported = report::report(&writer, &observation, &plan, outcome, now).await;
+            let accounts = directory.look(&observation.scene.policies).await;
+            let reported = report::report(&writer, &observation, &plan, outcome, accounts, now).await;
+            let missing = report::misses_subjects(&observation.scene.policies, accounts);
             let asked = outcome.err().and_then(|failure| failure.retry);
             failures = if asked.is_some() || !reported { failures + 1 } else { 0 };
             let pause = report::until_a_pause_changes(&observation.scene.policies, now);
             again = next_look(failures, asked.flatten(), pause);
+            if missing {
+                again = again.min(subjects::BELIEVED);
+            }
+            if let Some(left) = report::until_a_report_runs_out(&observation.replicas, now) {
+                again = again.min(left);
+            }
+            replicas::sweep(&writer, &observation.replicas, now.as_second()).await;
         }
     };
     tokio::select! {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::entry::{CONFIGURATION, Registration};
 use crate::cluster::feed::{self, Feed, Scene};
 use crate::cluster::in_force::with_compiler;
+use crate::cluster::replicas::{self, Replicas};
 
 /// How long a plan waits for CRDs that are being read. Without them a rule would be written twice, first with every
 /// subresource that the kind might have. Reading one takes milliseconds; at a start all of them are listed first.
@@ -51,12 +52,15 @@ pub struct Observation {
     pub scene: Scene,
     /// The registration.
     pub live: Live,
+    /// What webhook replicas report.
+    pub replicas: Replicas,
 }
 
 /// Waits for news.
 pub struct Observer {
     feed: Feed,
     live: watch::Receiver<Live>,
+    replicas: watch::Receiver<Replicas>,
 }
 
 /// An observer, and the watches behind it.
@@ -64,13 +68,15 @@ pub struct Observer {
 pub fn observer(client: Client) -> (Observer, BoxFuture<'static, ()>) {
     let (feed, feeding) = feed::feed(client.clone());
     let (sender, live) = watch::channel(Live::default());
+    let (reported, replicas) = watch::channel(Replicas::default());
     let watches = async move {
         tokio::select! {
             () = feeding => {}
-            () = follow(client, sender) => {}
+            () = follow(client.clone(), sender) => {}
+            () = replicas::follow(client, reported) => {}
         }
     };
-    (Observer { feed, live }, watches.boxed())
+    (Observer { feed, live, replicas }, watches.boxed())
 }
 
 impl Observer {
@@ -85,6 +91,10 @@ impl Observer {
                     changed.ok()?;
                     self.feed.scene(&with_compiler)
                 }
+                changed = self.replicas.changed() => {
+                    changed.ok()?;
+                    self.feed.scene(&with_compiler)
+                }
                 () = sleep_until(impatient.unwrap_or(due)) => {
                     due = Instant::now() + again;
                     self.feed.scene(&with_compiler)
@@ -94,7 +104,8 @@ impl Observer {
             let Some(scene) = scene.filter(|_| live != Live::Unknown) else { continue };
             let patience = *impatient.get_or_insert_with(|| Instant::now() + KINDS);
             if scene.is_complete() || patience <= Instant::now() {
-                return Some(Observation { scene, live });
+                let replicas = self.replicas.borrow_and_update().clone();
+                return Some(Observation { scene, live, replicas });
             }
         }
     }

@@ -4,10 +4,10 @@
 //! each path that leads nowhere. Must not refuse anything: a schema may come or
 //! change after the policy.
 
-use crate::ownership::element::Element;
-use crate::ownership::pattern::{Pattern, Step};
+use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::Policy;
-use crate::ownership::schema::{Problem, Schema, Step as SchemaStep};
+use crate::ownership::schema::Schema;
+use crate::policy::lint::misfit;
 
 /// Paths that are listed; a policy for another version of a kind can have hundreds.
 const SHOWN: usize = 10;
@@ -20,9 +20,9 @@ pub fn unknown(policy: &Policy, schema: &Schema) -> Vec<String> {
     // Claims on one path stand together.
     for pattern in policy.claims.iter().map(|claim| &claim.pattern) {
         if before.replace(pattern) != Some(pattern)
-            && let Some(problem) = problem(pattern, schema)
+            && let Some(misfit) = misfit(pattern, schema)
         {
-            lines.push(format!("{pattern}: {problem}"));
+            lines.push(misfit.message().to_owned());
         }
     }
     let more = lines.len().saturating_sub(SHOWN);
@@ -31,45 +31,6 @@ pub fn unknown(policy: &Policy, schema: &Schema) -> Vec<String> {
         lines.push(format!("and {more} more"));
     }
     lines
-}
-
-fn problem(pattern: &Pattern, schema: &Schema) -> Option<String> {
-    let steps: Vec<Option<Element>> = pattern.steps().iter().map(element).collect();
-    let found = schema.lookup(steps.iter().map(|step| match step {
-        Some(element) => SchemaStep::Element(element),
-        None => SchemaStep::Any,
-    }));
-    let keys = |keys: &[_]| {
-        let name = |key: &crate::ownership::schema::ListKey| key.name.to_string();
-        keys.iter().map(name).collect::<Vec<_>>().join(", ")
-    };
-    let step = found.reached.saturating_add(1);
-    if let Some(problem) = &found.problem {
-        let problem = match problem {
-            Problem::UnknownField => "the schema has no such field".to_owned(),
-            Problem::NotAMap => "there are no fields below".to_owned(),
-            Problem::NotAList => "there is no list".to_owned(),
-            Problem::WrongKeys(wanted) => format!("items of this list are told apart by {}", keys(wanted)),
-            Problem::IsASet => "items of this list are told apart by their value".to_owned(),
-        };
-        return Some(format!("{problem} (step {step})"));
-    }
-    let (at, missing) = found.partial.first()?;
-    Some(format!(
-        "step {} covers all items that match it: the list's keys also have {}",
-        at.saturating_add(1),
-        missing.iter().map(|key| &**key).collect::<Vec<_>>().join(", ")
-    ))
-}
-
-/// `None` stands for any.
-fn element(step: &Step) -> Option<Element> {
-    match step {
-        Step::Field(name) => Some(Element::Field(name.clone())),
-        Step::Key(fields) => Some(Element::Key(fields.clone())),
-        Step::Value(scalar) => Some(Element::Value(scalar.clone())),
-        Step::Any => None,
-    }
 }
 
 #[cfg(test)]
@@ -106,10 +67,10 @@ mod tests {
 
     #[test]
     fn a_path_that_leads_nowhere_is_named_with_the_reason() {
-        assert_eq!(lines(&[".spec.cuont"]), [".spec.cuont: the schema has no such field (step 2)"]);
-        assert_eq!(lines(&[".spec.count.x"]), [".spec.count.x: there are no fields below (step 3)"]);
+        assert_eq!(lines(&[".spec.cuont"]), ["the schema has no .spec.cuont; did you mean .spec.count?"]);
+        assert_eq!(lines(&[".spec.count.x"]), [".spec.count.x leads nowhere: .spec.count has no fields"]);
         let wrong = lines(&[".spec.ports[name=\"a\"]"]);
-        assert!(wrong[0].ends_with("told apart by port, protocol (step 3)"), "{wrong:?}");
+        assert!(wrong[0].ends_with("items of .spec.ports are told apart by port, protocol"), "{wrong:?}");
     }
 
     #[test]

@@ -12,8 +12,11 @@ use super::apply::Failure;
 use super::conditions::{Facts, Pause, status};
 use super::observe::Observation;
 use super::plan::Plan;
+use super::subjects::{self, Subjects};
+use crate::cluster::accounts::Accounts;
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::policies;
+use crate::cluster::replicas::Replicas;
 use crate::cluster::write::{Existing, WriteError, Writer};
 use crate::managers::Manager;
 
@@ -23,6 +26,7 @@ pub async fn report(
     observation: &Observation,
     plan: &Plan,
     outcome: Result<(), &Failure>,
+    accounts: &Accounts,
     now: Timestamp,
 ) -> bool {
     if observation.scene.held.is_some() {
@@ -30,7 +34,8 @@ pub async fn report(
     }
     let mut done = true;
     for judged in &observation.scene.policies {
-        let facts = facts(judged, observation, plan, outcome, now);
+        let subjects = judged.in_force.as_ref().map(|compiled| subjects::check(&compiled.spec, accounts));
+        let facts = Facts { subjects, ..facts(judged, observation, plan, outcome, now) };
         let Some(status) = status(judged, &facts) else { continue };
         let object = Existing {
             resource: policies::resource(),
@@ -61,10 +66,27 @@ fn facts<'a>(
     Facts {
         kind: resource.as_ref().map(|resource| observation.scene.kinds.get(resource)),
         entry: resource.as_ref().and_then(|resource| plan.entries.get(resource)).copied(),
+        subjects: None,
         registration: observation.live.registration(),
+        replicas: &observation.replicas,
         outcome,
         now,
     }
+}
+
+/// Whether some policy names an account that is not there, or that could not be looked for.
+#[must_use]
+pub fn misses_subjects(policies: &[Judged], accounts: &Accounts) -> bool {
+    let mut specs = policies.iter().filter_map(|judged| Some(&judged.in_force.as_ref()?.spec));
+    specs.any(|spec| subjects::check(spec, accounts) != Subjects::Found)
+}
+
+/// Time until the first report of a replica runs out, unless it is renewed.
+#[must_use]
+pub fn until_a_report_runs_out(replicas: &Replicas, now: Timestamp) -> Option<Duration> {
+    let left = replicas.values().map(|replica| replica.expires.saturating_sub(now.as_second()));
+    let first = left.filter(|left| *left > 0).min()?;
+    Some(Duration::from_secs(u64::try_from(first).ok()?.saturating_add(1)))
 }
 
 /// Time until the first pause begins or ends, when statuses change by themselves.

@@ -1,9 +1,10 @@
 //! When a manager holds a path, and when holding it means something.
 
-use super::Check;
+use super::{Check, has_tracked_metadata};
 use crate::ownership::element::Element;
 use crate::ownership::entry::Operation;
-use crate::ownership::raw::Kind;
+use crate::ownership::path::Path;
+use crate::ownership::raw::{Kind, Node};
 use crate::ownership::schema::{ListShape, MapNode, Step};
 use crate::ownership::set::PathSet;
 use crate::ownership::tracking::Movement;
@@ -26,6 +27,35 @@ impl Check<'_, '_, '_> {
     /// is not stored: who loses such a hold loses nothing.
     pub(super) fn is_absent(&self, path: &[Element]) -> bool {
         matches!(value::at(self.new, path, self.scope.target.schema.root()), Ok(None))
+    }
+
+    /// Whether all that a new object shows are defaults and empty lists. An apply of nothing else is in no entry.
+    pub(super) fn sets_nothing(&self) -> bool {
+        let mut path = Path::root();
+        self.new.members().is_ok_and(|members| {
+            members.iter().all(|(name, value)| {
+                let own = [Element::field("apiVersion"), Element::field("kind"), Element::field("metadata")];
+                let field = Element::field(name);
+                own.contains(&field) || self.is_set_by_nobody(*value, field, &mut path)
+            })
+        }) && !has_tracked_metadata(self.new)
+    }
+
+    fn is_set_by_nobody(&self, value: Node<'_, '_>, at: Element, path: &mut Path) -> bool {
+        path.push(at);
+        let schema = &self.scope.target.schema;
+        let nothing = match value.raw.kind() {
+            _ if schema.is_default(path.elements(), value.raw).unwrap_or(false) => true,
+            Kind::Array => value.raw.is_empty_container() && !self.is_atomic(path.elements(), Kind::Array),
+            Kind::Object if !value.raw.is_empty_container() => value.members().is_ok_and(|members| {
+                members
+                    .iter()
+                    .all(|(name, member)| self.is_set_by_nobody(*member, Element::field(name), path))
+            }),
+            _ => false,
+        };
+        path.pop();
+        nothing
     }
 
     /// Whether the server takes a list or a map at this path as one value.

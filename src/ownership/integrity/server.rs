@@ -8,6 +8,7 @@ use crate::ownership::entry::Operation;
 use crate::ownership::fieldsv1::FieldsV1Error;
 use crate::ownership::mutation;
 use crate::ownership::scope::Scope;
+use crate::ownership::set::PathSet;
 use crate::ownership::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Movement};
 
 /// The Update entries that the API server keeps; it merges what is older into `ancient-changes`.
@@ -108,8 +109,9 @@ impl Check<'_, '_, '_> {
         Ok(false)
     }
 
-    /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply:
-    /// old entries vanish into one Apply entry, no value changes.
+    /// The migration of kubectl, Helm, Flux and Argo CD from client-side to server-side apply, and that
+    /// of an owner to a new name: old entries vanish into one Apply entry, which gains nothing but what
+    /// they held, and no value changes.
     pub(super) fn is_client_side_apply_upgrade(&self) -> Result<bool, FieldsV1Error> {
         let movements = &self.scope.tracking.movements;
         let mut gaining = movements.iter().filter(|movement| !movement.gained.is_empty());
@@ -117,24 +119,35 @@ impl Check<'_, '_, '_> {
         if into.operation != Operation::Apply || !self.changed.is_empty() {
             return Ok(false);
         }
-        let mut any_lost = false;
+        let mut lost = PathSet::new();
         for movement in movements.iter().filter(|movement| !movement.lost.is_empty()) {
-            any_lost = true;
-            let migrates = movement.operation == Operation::Update
-                && movement.after.set()?.is_empty()
+            let client_side = movement.operation == Operation::Update
                 && (movement.manager.starts_with("kubectl")
                     || movement.manager == BEFORE_FIRST_APPLY
                     || movement.manager == into.manager
                     || movement.before.set()?.contains(&last_applied()));
-            if !migrates {
+            let migrates = client_side || self.is_renamed(&movement.manager, &into.manager);
+            if !migrates || !movement.after.set()?.is_empty() {
                 return Ok(false);
             }
+            lost = lost.union(&movement.lost);
         }
-        let owned_by_others = self.scope.policy.owners.iter().any(|owner| {
-            owner.managers.iter().any(|manager| *manager.name == *into.manager)
-                && !self.scope.judge.is(&owner.subjects)
-        });
-        Ok(any_lost && !owned_by_others)
+        let owned_by_others = self
+            .scope
+            .policy
+            .owners
+            .iter()
+            .any(|owner| owner.declares(&into.manager) && !self.scope.judge.is(&owner.subjects));
+        Ok(!lost.is_empty() && into.gained.difference(&lost).is_empty() && !owned_by_others)
+    }
+
+    /// Whether the requester is an owner that once wrote under the one name and now writes under the other.
+    fn is_renamed(&self, from: &str, to: &str) -> bool {
+        self.scope.policy.owners.iter().any(|owner| {
+            owner.former_managers.iter().any(|former| **former == *from)
+                && owner.managers.iter().any(|manager| *manager.name == *to)
+                && self.scope.judge.is(&owner.subjects)
+        })
     }
 }
 

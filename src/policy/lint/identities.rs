@@ -2,7 +2,7 @@
 
 use super::{Findings, Severity, Subject};
 use crate::api::field_policy as api;
-use crate::ownership::rule::ManagerUse;
+use crate::ownership::rule::{ManagerUse, Owner};
 
 /// Names that many programs share, because they are a library's or a tool's default. To reserve one is to
 /// refuse everybody else who uses the tool.
@@ -16,6 +16,7 @@ pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
 
 fn managers(subject: &Subject<'_>, findings: &mut Findings) {
     for owner in &subject.policy.owners {
+        former(subject, owner, findings);
         for manager in &owner.managers {
             let at = format!("spec.owners[{}].fieldManagers[{}]", owner.name, manager.name);
             if manager.usage != ManagerUse::Expect && is_shared(&manager.name) {
@@ -33,26 +34,52 @@ fn managers(subject: &Subject<'_>, findings: &mut Findings) {
     }
 }
 
+/// A former name lets its owner move what it once wrote under it: of no use without a present name, and
+/// misleading where somebody writes under it still.
+fn former(subject: &Subject<'_>, owner: &Owner, findings: &mut Findings) {
+    for name in &owner.former_managers {
+        let at = format!("spec.owners[{}].formerFieldManagers[{name}]", owner.name);
+        let users = subject.policy.owners.iter().filter(|other| {
+            let present = other.managers.iter().any(|manager| manager.name == *name);
+            present || (other.name != owner.name && other.declares(name))
+        });
+        for user in users {
+            let message = if user.name == owner.name {
+                format!("{name} is listed as a present name, too: what is written under it is not left over")
+            } else {
+                format!(
+                    "owner {} declares {name}, too: whose entries of this name are, nobody can tell",
+                    user.name
+                )
+            };
+            findings.add(Severity::Warning, "former-manager-in-use", at.as_str(), message);
+        }
+        if owner.managers.is_empty() {
+            let message = format!(
+                "owner {} declares no present fieldManagers that entries of {name} could move to",
+                owner.name
+            );
+            findings.add(Severity::Warning, "former-manager-without-successor", at.as_str(), message);
+        }
+        if is_shared(name) {
+            let message = format!(
+                "{name} is a name that many programs write under: its entries need not be this owner's"
+            );
+            findings.add(Severity::Warning, "shared-manager", at, message);
+        }
+    }
+}
+
 fn is_shared(name: &str) -> bool {
     name.starts_with("kubectl") || SHARED.iter().any(|shared| name.eq_ignore_ascii_case(shared))
 }
 
 fn subjects(subject: &Subject<'_>, findings: &mut Findings) {
-    let spec = subject.spec;
-    let mut check = |at: &str, subjects: &[api::Subject]| {
-        for (index, account) in subjects.iter().enumerate() {
-            if account.kind == api::SubjectKind::ServiceAccount {
-                service_account(subject, account, &format!("{at}[{index}]"), findings);
-            }
+    for (at, account) in subject.spec.subjects() {
+        if account.kind == api::SubjectKind::ServiceAccount {
+            service_account(subject, account, &at, findings);
         }
-    };
-    for owner in &spec.owners {
-        check(&format!("spec.owners[{}].subjects", owner.name), &owner.subjects);
     }
-    check("spec.creation.except", &spec.creation.except);
-    check("spec.deletion.subjects", spec.deletion.as_ref().map(|it| &*it.subjects).unwrap_or_default());
-    check("spec.integrity.editors", &spec.integrity.editors);
-    check("spec.breakGlass.subjects", &spec.break_glass.subjects);
 }
 
 fn service_account(subject: &Subject<'_>, account: &api::Subject, at: &str, findings: &mut Findings) {

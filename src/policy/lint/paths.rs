@@ -7,23 +7,52 @@ use crate::ownership::element::Element;
 use crate::ownership::pattern::{Pattern, Step};
 use crate::ownership::schema::{ListKey, Lookup, Problem, Schema, SchemaNode, Step as SchemaStep};
 
-pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
-    // Without a schema a path is as good as any other.
-    let Some(schema) = subject.facts.schema.filter(|schema| !schema.root().is_untyped()) else { return };
-    for field in &subject.fields {
-        let at = format!("{}.path", field.at);
-        let elements: Vec<Option<Element>> = field.claim.pattern.steps().iter().map(element).collect();
-        report(schema, &elements, &at, &field.claim.pattern, findings);
-        for read in field.when().map(|when| when.reads()).unwrap_or_default() {
-            let elements: Vec<Option<Element>> = read.iter().map(|name| Some(Element::field(name))).collect();
-            let steps = read.iter().map(|name| Step::Field((&**name).into())).collect();
-            let Some(path) = Pattern::from_steps(steps) else { continue };
-            report(schema, &elements, &format!("{}.when", field.at), &path, findings);
+/// What is the matter with a path in the schema of its kind, in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// No object can have such a field.
+    LeadsNowhere(String),
+    /// It names some keys of an item, and so covers each item that matches.
+    PartialKey(String),
+}
+
+impl Misfit {
+    /// The sentence.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::LeadsNowhere(message) | Self::PartialKey(message) => message,
         }
     }
 }
 
-fn report(schema: &Schema, elements: &[Option<Element>], at: &str, path: &Pattern, findings: &mut Findings) {
+pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    let Some(schema) = subject.facts.schema else { return };
+    for field in &subject.fields {
+        report(misfit(&field.claim.pattern, schema), &format!("{}.path", field.at), findings);
+        for read in field.when().map(|when| when.reads()).unwrap_or_default() {
+            let steps = read.iter().map(|name| Step::Field((&**name).into())).collect();
+            let Some(path) = Pattern::from_steps(steps) else { continue };
+            report(misfit(&path, schema), &format!("{}.when", field.at), findings);
+        }
+    }
+}
+
+fn report(misfit: Option<Misfit>, at: &str, findings: &mut Findings) {
+    match misfit {
+        None => {}
+        Some(Misfit::LeadsNowhere(message)) => findings.add(Severity::Error, "unknown-path", at, message),
+        Some(Misfit::PartialKey(message)) => findings.add(Severity::Warning, "partial-key", at, message),
+    }
+}
+
+/// Looks a path up. Without a schema a path is as good as any other.
+#[must_use]
+pub fn misfit(path: &Pattern, schema: &Schema) -> Option<Misfit> {
+    if schema.root().is_untyped() {
+        return None;
+    }
+    let elements: Vec<Option<Element>> = path.steps().iter().map(element).collect();
     let found = schema.lookup(elements.iter().map(|step| match step {
         Some(element) => SchemaStep::Element(element),
         None => SchemaStep::Any,
@@ -31,9 +60,9 @@ fn report(schema: &Schema, elements: &[Option<Element>], at: &str, path: &Patter
     let keys = |keys: &[ListKey]| keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(", ");
     if let Some(problem) = &found.problem {
         let reached = upto(path, found.reached);
-        let message = match problem {
+        return Some(Misfit::LeadsNowhere(match problem {
             Problem::UnknownField => {
-                format!("the schema has no {path}{}", suggestion(&found, elements, path))
+                format!("the schema has no {path}{}", suggestion(&found, &elements, path))
             }
             Problem::NotAMap => format!("{path} leads nowhere: {reached} has no fields"),
             Problem::NotAList => format!("{path} leads nowhere: {reached} is no list"),
@@ -41,18 +70,14 @@ fn report(schema: &Schema, elements: &[Option<Element>], at: &str, path: &Patter
                 format!("{path} leads nowhere: items of {reached} are told apart by {}", keys(wanted))
             }
             Problem::IsASet => format!("{path} leads nowhere: items of {reached} are told apart by value"),
-        };
-        findings.add(Severity::Error, "unknown-path", at, message);
-        return;
+        }));
     }
-    if let Some((step, missing)) = found.partial.first() {
-        let missing = missing.iter().map(|key| &**key).collect::<Vec<_>>().join(", ");
-        let message = format!(
-            "{} covers every item that matches: the list's keys also have {missing}",
-            upto(path, step.saturating_add(1))
-        );
-        findings.add(Severity::Warning, "partial-key", at, message);
-    }
+    let (step, missing) = found.partial.first()?;
+    let missing = missing.iter().map(|key| &**key).collect::<Vec<_>>().join(", ");
+    Some(Misfit::PartialKey(format!(
+        "{} covers every item that matches: the list's keys also have {missing}",
+        upto(path, step.saturating_add(1))
+    )))
 }
 
 /// The path up to where the schema ends, and there the name that comes nearest.

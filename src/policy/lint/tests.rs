@@ -236,6 +236,33 @@ fn names_that_many_share_are_not_reserved() {
 }
 
 #[test]
+fn a_former_name_is_one_that_nobody_writes_under_any_more() {
+    let with = |present: &str, former: &str| {
+        owners(&format!(
+            "{{name: a, {ANN}, fieldManagers: [{present}], formerFieldManagers: [{former}], fields: [{{path: .spec}}]}}"
+        ))
+    };
+    let at = "spec.owners[a].formerFieldManagers[scaler]";
+    silent(&with("{name: autoscaler}", "scaler"));
+    fires(&with("{name: scaler}", "scaler"), "former-manager-in-use", at);
+    fires(&with("", "scaler"), "former-manager-without-successor", at);
+    fires(
+        &with("{name: autoscaler}", "kubectl-edit"),
+        "shared-manager",
+        "spec.owners[a].formerFieldManagers[kubectl-edit]",
+    );
+    let two = |claim: &str| {
+        owners(&format!(
+            "{{name: a, {ANN}, fieldManagers: [{{name: autoscaler}}], formerFieldManagers: [scaler], \
+             fields: [{{path: .spec.a}}]}}, {{name: b, {ANN}, {claim}, fields: [{{path: .spec.b}}]}}"
+        ))
+    };
+    fires(&two("fieldManagers: [{name: scaler}]"), "former-manager-in-use", at);
+    fires(&two("fieldManagers: [{name: b}], formerFieldManagers: [scaler]"), "former-manager-in-use", at);
+    silent(&two("fieldManagers: [{name: b}]"));
+}
+
+#[test]
 fn deletion_that_undoes_ownership_is_seen() {
     let mut free = owners(&owner("a", ANN, "{path: .spec}"));
     silent(&free);
@@ -302,6 +329,7 @@ fn versions_and_pauses_are_checked_against_the_facts() {
         rules(&lint_with(&spec, &[], &Facts { now: Some(now), served: Some(served), ..Facts::default() }))
     };
     assert_eq!(at(until - 10, &served), [(Severity::Error, "version-not-served")]);
+    assert_eq!(at(until - 10, &[]), [(Severity::Error, "no-such-kind")]);
     let served = ["v2".to_owned(), "v1".to_owned()];
     assert_eq!(at(until - 10, &served), []);
     assert_eq!(at(until, &served), [(Severity::Warning, "pause-over")]);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, ValidatingWebhookConfiguration};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::DynamicObject;
@@ -62,6 +63,8 @@ impl Ground {
         ground.apply_folder("deploy/base").await;
         let none = ListParams::default();
         ground.policies().delete_collection(&DeleteParams::default(), &none).await.unwrap();
+        let leases: Api<Lease> = Api::namespaced(ground.client.clone(), NAMESPACE);
+        leases.delete_collection(&DeleteParams::default(), &none).await.unwrap();
         ground.remove_registration().await;
         ground.install_registration().await;
         ground
@@ -317,7 +320,7 @@ fn condition(policy: &Value, type_: &str) -> Option<Value> {
 
 fn entries(configuration: &ValidatingWebhookConfiguration) -> Vec<(&'static str, &'static str)> {
     const ENTRIES: [&str; 4] = [super::ENFORCE, super::OPEN, super::OBSERVE, super::BYPASS];
-    const TARGETS: [&str; 3] = ["nodepools", "unheards", "pods"];
+    const TARGETS: [&str; 4] = ["nodepools", "unheards", "pods", "kettles"];
     let mut found = Vec::new();
     for webhook in configuration.webhooks.iter().flatten() {
         let Some(entry) = ENTRIES.into_iter().find(|entry| *entry == webhook.name) else { continue };

@@ -4,6 +4,8 @@
 #![allow(unreachable_pub, reason = "`ground` is shared inside the one test binary")]
 
 pub mod ground;
+mod kinds;
+mod replicas;
 
 use std::time::{Duration, Instant};
 
@@ -83,8 +85,7 @@ async fn others_share_the_configuration_and_keep_what_is_theirs() {
     ground.inject_ca(&[ENFORCE, OBSERVE]).await;
     ground.write(&policy("pools", POOLS, &json!({"mode": "Enforce"}))).await;
     ground.registered("nodepools in enforce", &[(ENFORCE, "nodepools"), (BYPASS, "nodepools")]).await;
-    assert_eq!(ground.condition("pools", "Enforcing", "RulesLive").await, "True");
-    assert_eq!(ground.condition("pools", "Ready", "Ready").await, "True");
+    assert_eq!(ground.condition("pools", "Enforcing", "NoReplica").await, "False");
     // The installer applies the same manifest again, as at every upgrade.
     ground.install_registration().await;
     assert!(ground.ca(ENFORCE).await.is_some());
