@@ -7,12 +7,14 @@
 use std::sync::Arc;
 
 use fieldkeeper::admission::envelope::{Opened, Request};
-use fieldkeeper::admission::hooks::policy_review;
 use fieldkeeper::admission::judge::{Endpoint, Inputs, Judged, Outcome, Parent, Step, judge, malformed};
-use fieldkeeper::admission::state::{ParentError, Snapshot, Snapshots};
-use fieldkeeper::cluster::in_force::with_compiler;
+use fieldkeeper::admission::state::{ParentError, PolicyOpinion, Snapshot};
+use fieldkeeper::api::FieldPolicySpec;
 use fieldkeeper::cluster::namespaces::Namespaces;
 use fieldkeeper::ownership::rule::{PolicySet, Target};
+use fieldkeeper::policy::compile::compile;
+use fieldkeeper::policy::lint::{Facts, lint};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -56,23 +58,33 @@ fn judged(
     parent: Option<&RawValue>,
     now: i64,
 ) -> Judged {
-    let policy_review = policy_review(with_compiler, Snapshots::default());
     let namespaces = Namespaces::default();
-    let inputs = Inputs {
-        snapshot: Some(snapshot),
-        policy_review: &policy_review,
-        namespaces: &namespaces,
-        parent: None,
-        now,
-    };
+    let inputs =
+        Inputs { snapshot: Some(snapshot), opinion: None, namespaces: &namespaces, parent: None, now };
     let read: Parent = parent.map(RawValue::to_owned).ok_or(ParentError::NotFound);
-    match judge(inputs, endpoint, request) {
+    let asked = match judge(inputs, endpoint, request) {
+        Step::Judged(judged) => return *judged,
+        Step::NeedsParent(_) => judge(Inputs { parent: Some(&read), ..inputs }, endpoint, request),
+        Step::NeedsOpinion(policy) => {
+            judge(Inputs { opinion: Some(&Some(opinion(&policy))), ..inputs }, endpoint, request)
+        }
+    };
+    match asked {
         Step::Judged(judged) => *judged,
-        Step::NeedsParent(_) => match judge(Inputs { parent: Some(&read), ..inputs }, endpoint, request) {
-            Step::Judged(judged) => *judged,
-            Step::NeedsParent(_) => panic!("the parent was there and is asked for again"),
-        },
+        Step::NeedsParent(_) | Step::NeedsOpinion(_) => panic!("the answer is there and asked for again"),
     }
+}
+
+/// What the compiler and lint say of a FieldPolicy.
+fn opinion(policy: &RawValue) -> PolicyOpinion {
+    #[derive(Deserialize)]
+    struct Written {
+        spec: FieldPolicySpec,
+    }
+    let Written { spec } = serde_json::from_str(policy.get()).map_err(|error| error.to_string())?;
+    let compiled = compile("written", 1, &spec).map_err(|errors| errors.to_string())?;
+    let findings = lint(&compiled, &spec, &[], &Facts::default());
+    Ok(findings.iter().map(ToString::to_string).collect())
 }
 
 fn is_sound(endpoint: Endpoint, opened: &Opened<'_>, judged: &Judged) {

@@ -81,6 +81,9 @@ fn policy(dice: &mut Dice<'_>, kind: &Kind) -> Json {
             let manager = object([("name", text(dice.pick(&MANAGERS))), ("use", text(usage))]);
             set(&mut owner, "fieldManagers", Json::List(vec![manager]));
         }
+        if dice.chance(15) {
+            set(&mut owner, "formerFieldManagers", Json::List(vec![text(dice.pick(&MANAGERS))]));
+        }
         if dice.chance(20) {
             set(&mut owner, "mode", text(dice.pick(&MODES)));
         }
@@ -189,7 +192,7 @@ fn review(dice: &mut Dice<'_>, kind: &Kind) -> (Json, Option<Json>) {
             object([
                 ("group", quoted(kind.group)),
                 ("version", quoted(version)),
-                ("kind", quoted(kind.kind)),
+                ("kind", quoted(kind.name)),
             ]),
         ),
         (
@@ -255,7 +258,7 @@ fn states(dice: &mut Dice<'_>, kind: &Kind, api_version: &str) -> (Json, Json) {
         }
         set(object, "metadata", metadata.clone());
         set(object, "apiVersion", quoted(api_version));
-        set(object, "kind", quoted(kind.kind));
+        set(object, "kind", quoted(kind.name));
     }
     (old, new)
 }

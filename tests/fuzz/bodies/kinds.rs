@@ -10,7 +10,7 @@ pub struct Kind {
     pub group: &'static str,
     pub version: &'static str,
     pub resource: &'static str,
-    pub kind: &'static str,
+    pub name: &'static str,
     pub namespace: &'static str,
     pub shape: Shape,
     pub paths: &'static [&'static str],
@@ -58,7 +58,7 @@ pub const KINDS: &[Kind] = &[
         group: "arena.example.com",
         version: "v1",
         resource: "ponds",
-        kind: "Pond",
+        name: "Pond",
         namespace: "",
         shape: Map(&[
             ("data", Map(&[("k", WORDS), ("a.b", WORDS)])),
@@ -145,7 +145,7 @@ pub const KINDS: &[Kind] = &[
         group: "compute.fieldkeeper.dev",
         version: "v1alpha1",
         resource: "nodepools",
-        kind: "NodePool",
+        name: "NodePool",
         namespace: "",
         shape: Map(&[
             (
@@ -187,7 +187,7 @@ pub const KINDS: &[Kind] = &[
         group: "apps",
         version: "v1",
         resource: "deployments",
-        kind: "Deployment",
+        name: "Deployment",
         namespace: "ponds",
         shape: Map(&[
             (
@@ -232,7 +232,7 @@ pub const KINDS: &[Kind] = &[
         group: "batch",
         version: "v1",
         resource: "jobs",
-        kind: "Job",
+        name: "Job",
         namespace: "ponds",
         shape: Map(&[("spec", Map(&[("suspend", Scalar(&["true"])), ("ttlSecondsAfterFinished", COUNTS)]))]),
         paths: &[".spec", ".spec.ttlSecondsAfterFinished", ".metadata.ownerReferences"],
@@ -244,7 +244,7 @@ pub const KINDS: &[Kind] = &[
         group: "",
         version: "v1",
         resource: "secrets",
-        kind: "Secret",
+        name: "Secret",
         namespace: "ponds",
         shape: Map(&[("data", Map(&[("k", WORDS), ("password", WORDS)])), ("type", WORDS)]),
         paths: &[".data", ".data.password", ".type", ".metadata.labels.x"],
@@ -256,7 +256,7 @@ pub const KINDS: &[Kind] = &[
         group: "",
         version: "v1",
         resource: "pods",
-        kind: "Pod",
+        name: "Pod",
         namespace: "ponds",
         shape: Map(&[(
             "spec",
