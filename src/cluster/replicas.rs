@@ -39,6 +39,9 @@ const RENEW: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 /// The annotations of an object may take 256 KiB; so many bytes are some 4,000 policies.
 const MAX_REPORT: usize = 200 * 1024;
+/// How far the clock of a replica's machine may be off from ours, in seconds. A renewal counts from when it is seen;
+/// only what is older than this by its own time is not taken for one.
+const SKEW: i64 = 5 * 60;
 /// A Lease that ran out so long ago, in seconds, is of a replica that will not come back.
 const FORGOTTEN: i64 = 60 * 60;
 
@@ -52,7 +55,9 @@ pub struct Replica {
     pub name: String,
     /// Uid of its Lease.
     pub uid: String,
-    /// When the report stops counting, in seconds since the Unix epoch.
+    /// When it was renewed by the replica's clock, in microseconds since the Unix epoch.
+    pub renewed: i64,
+    /// When the report stops counting by ours, in seconds since the Unix epoch.
     pub expires: i64,
     /// What it judges by.
     pub generations: Generations,
@@ -89,16 +94,28 @@ fn fields(instance: &str, lasts: Duration, generations: &Generations, now: Times
     }
 }
 
-fn read(lease: &Lease) -> Option<(String, Replica)> {
+/// Reads a Lease that is seen now; `known` is what was known of its replica.
+fn read(lease: &Lease, known: &Replicas, now: Timestamp) -> Option<(String, Replica)> {
     let name = lease.metadata.name.clone()?;
     let annotations = lease.metadata.annotations.as_ref();
     let report = annotations.and_then(|annotations| annotations.get(ANNOTATION));
     let spec = lease.spec.as_ref()?;
-    let renewed = spec.renew_time.as_ref()?.0.as_second();
+    let time = spec.renew_time.as_ref()?.0;
+    let renewed = time.as_microsecond();
+    let lasts: i64 = spec.lease_duration_seconds.unwrap_or_default().into();
+    let seen_before = known.get(&name).filter(|known| known.renewed == renewed);
+    let expires = match seen_before {
+        Some(known) => known.expires,
+        None if time.as_second().saturating_add(lasts + SKEW) < now.as_second() => {
+            time.as_second().saturating_add(lasts)
+        }
+        None => now.as_second().saturating_add(lasts),
+    };
     let replica = Replica {
         name: name.clone(),
         uid: lease.metadata.uid.clone().unwrap_or_default(),
-        expires: renewed.saturating_add(spec.lease_duration_seconds.unwrap_or_default().into()),
+        renewed,
+        expires,
         // What cannot be read names no policy, so that no policy counts as reported.
         generations: report.and_then(|report| serde_json::from_str(report).ok()).unwrap_or_default(),
     };
@@ -165,7 +182,7 @@ pub async fn follow(client: Client, sender: watch::Sender<Replicas>) {
     let api: Api<Lease> = Api::namespaced(client, NAMESPACE);
     let config = watcher::Config::default().labels(LABEL);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
-    let mut arriving = Replicas::new();
+    let mut arriving: Vec<Lease> = Vec::new();
     loop {
         let event = tokio::select! {
             () = sender.closed() => return,
@@ -175,13 +192,20 @@ pub async fn follow(client: Client, sender: watch::Sender<Replicas>) {
             None => return,
             Some(Err(error)) => tracing::warn!(%error, "watching what webhook replicas report"),
             Some(Ok(watcher::Event::Init)) => arriving.clear(),
-            Some(Ok(watcher::Event::InitApply(lease))) => arriving.extend(read(&lease)),
+            Some(Ok(watcher::Event::InitApply(lease))) => arriving.push(lease),
             Some(Ok(watcher::Event::InitDone)) => {
                 let listed = std::mem::take(&mut arriving);
-                update(&sender, |replicas| *replicas = listed);
+                let now = Timestamp::now();
+                update(&sender, |replicas| {
+                    *replicas = listed.iter().filter_map(|lease| read(lease, replicas, now)).collect();
+                });
             }
             Some(Ok(watcher::Event::Apply(lease))) => {
-                update(&sender, |replicas| replicas.extend(read(&lease)));
+                let now = Timestamp::now();
+                update(&sender, |replicas| {
+                    let read = read(&lease, replicas, now);
+                    replicas.extend(read);
+                });
             }
             Some(Ok(watcher::Event::Delete(lease))) => update(&sender, |replicas| {
                 replicas.remove(&lease.metadata.name.unwrap_or_default());
@@ -208,6 +232,10 @@ fn update(sender: &watch::Sender<Replicas>, change: impl FnOnce(&mut Replicas)) 
 mod tests {
     use super::*;
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
     fn lease(instance: &str, lasts: u64, generations: &[(&str, i64)], now: i64) -> Lease {
         let generations = generations.iter().map(|(name, generation)| ((*name).to_owned(), *generation));
         let now = Timestamp::from_second(now).unwrap();
@@ -219,25 +247,44 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
-        let (name, replica) = read(&lease("a", 30, &[("pools", 3), ("deployments", 1)], 1_000)).unwrap();
+        let seen = |lease: &Lease| read(lease, &Replicas::new(), at(1_000)).unwrap();
+        let (name, replica) = seen(&lease("a", 30, &[("pools", 3), ("deployments", 1)], 1_000));
         assert_eq!((name.as_str(), replica.uid.as_str(), replica.expires), ("webhook-a", "u", 1_030));
         assert_eq!(replica.generations, [("deployments".to_owned(), 1), ("pools".to_owned(), 3)].into());
         let mut junk = lease("a", 30, &[("pools", 3)], 1_000);
         junk.metadata.annotations.as_mut().unwrap().insert(ANNOTATION.to_owned(), "[".to_owned());
-        assert!(read(&junk).unwrap().1.generations.is_empty());
+        assert!(seen(&junk).1.generations.is_empty());
+    }
+
+    #[test]
+    fn a_report_counts_from_when_its_renewal_is_seen() {
+        let mut known = Replicas::new();
+        let mut seen = |renewed: i64, now: i64| {
+            let (name, replica) = read(&lease("a", 30, &[], renewed), &known, at(now)).unwrap();
+            known.insert(name, replica.clone());
+            replica.expires
+        };
+        assert_eq!(seen(1_000, 1_200), 1_230, "its clock is behind");
+        assert_eq!(seen(1_000, 1_220), 1_230, "seen again, not renewed");
+        assert_eq!(seen(1_010, 1_221), 1_251);
+        assert_eq!(seen(9_000, 1_222), 1_252, "its clock is ahead");
+        assert_eq!(seen(1_020, 2_000), 1_050, "left over");
     }
 
     #[test]
     fn a_report_that_would_not_fit_names_no_policy() {
         let names: Vec<String> = (0..5_000).map(|n| format!("{n:050}")).collect();
         let many: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-        assert!(read(&lease("a", 30, &many, 1_000)).unwrap().1.generations.is_empty());
+        let (_, replica) = read(&lease("a", 30, &many, 1_000), &Replicas::new(), at(1_000)).unwrap();
+        assert!(replica.generations.is_empty());
     }
 
     #[test]
     fn a_renewal_is_no_news_and_all_else_is() {
         let (sender, mut receiver) = watch::channel(Replicas::new());
         let mut told = |leases: &[Lease]| {
+            let read =
+                |lease: &Lease| read(lease, &Replicas::new(), lease.spec.as_ref()?.renew_time.as_ref()?.0);
             update(&sender, |replicas| *replicas = leases.iter().filter_map(read).collect());
             let told = receiver.has_changed().unwrap();
             receiver.mark_unchanged();

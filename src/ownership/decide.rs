@@ -14,7 +14,7 @@ use super::claimed::ClaimedShapes;
 use super::diff::{Change, Difference, difference};
 use super::element::Element;
 use super::facts::{Facts, Operation};
-use super::finding::whole;
+use super::finding::{undecided_findings, whole};
 use super::integrity;
 use super::judge::Judge;
 use super::raw::{Node, Raw, Tree};
@@ -68,14 +68,6 @@ pub fn decide(facts: &Facts<'_>, target: &Target) -> Decision {
 pub fn undecided(facts: &Facts<'_>, target: &Target, why: &str) -> Verdict {
     let target = &*selection::narrow_unjudged(facts, target);
     conclude(facts, target, undecided_findings(target, why), Vec::new())
-}
-
-pub(super) fn undecided_findings(target: &Target, why: &str) -> Vec<Finding> {
-    target
-        .policies
-        .iter()
-        .map(|policy| whole(policy, policy.strictest(), Reason::Undecided(why.to_owned())))
-        .collect()
 }
 
 /// Applies what holds for a policy as a whole (pause, break-glass) and puts the findings in order.

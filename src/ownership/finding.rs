@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::judge::Refusal;
 use super::path::Path;
 use super::raw::Raw;
-use super::rule::{Identity, Mode, NamespaceSource, Owner, Policy, Subject};
+use super::rule::{Identity, Mode, NamespaceSource, Owner, Policy, Subject, Target};
 use super::scope::Scope;
 use super::tracking::Tracking;
 use super::verdict::{Finding, OwnerName, Reason, Shown};
@@ -52,6 +52,15 @@ pub(super) fn whole(policy: &Policy, mode: Mode, reason: Reason) -> Finding {
         holders: Vec::new(),
         untracked: false,
     }
+}
+
+/// One in each policy's strictest mode: the request as a whole cannot be judged.
+pub(super) fn undecided_findings(target: &Target, why: &str) -> Vec<Finding> {
+    target
+        .policies
+        .iter()
+        .map(|policy| whole(policy, policy.strictest(), Reason::Undecided(why.to_owned())))
+        .collect()
 }
 
 /// A finding about one path.

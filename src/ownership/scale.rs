@@ -6,7 +6,7 @@
 //! or an absent count is ambiguous, the parent itself is asked for.
 
 use super::facts::Facts;
-use super::finding::{Draft, finding};
+use super::finding::{Draft, finding, undecided_findings};
 use super::judge::{Activities, Judge, Judgement};
 use super::path::Path;
 use super::pattern::Pattern;
@@ -23,16 +23,11 @@ pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> 
     let (Some(scale), Some(new), Some(old)) =
         (&target.scale, facts.object.map(Raw::from), facts.old_object.map(Raw::from))
     else {
-        return Some(super::decide::undecided_findings(
-            target,
-            "the review does not show what /scale writes",
-        ));
+        return Some(undecided_findings(target, "the review does not show what /scale writes"));
     };
     match (count_of(old), count_of(new)) {
         (Ok(before), Ok(after)) => judge_count(facts, target, &scale.replicas, before, after),
-        (Err(error), _) | (_, Err(error)) => {
-            Some(super::decide::undecided_findings(target, &error.to_string()))
-        }
+        (Err(error), _) | (_, Err(error)) => Some(undecided_findings(target, &error.to_string())),
     }
 }
 
@@ -60,7 +55,7 @@ fn judge_count(
     if facts.parent.is_none() && (ambiguous || target.policies.iter().any(|policy| conditional(policy))) {
         return None;
     }
-    let undecided = |error: &RawError| super::decide::undecided_findings(target, &error.to_string());
+    let undecided = |error: &RawError| undecided_findings(target, &error.to_string());
     let parent = match facts.parent.map(|parent| Tree::new(Raw::from(parent))).transpose() {
         Ok(parent) => parent,
         Err(error) => return Some(undecided(&error)),

@@ -46,7 +46,7 @@ fn replicas(reports: &[(&str, i64, i64)]) -> &'static Replicas {
     let replicas = reports.iter().map(|(name, expires, generation)| {
         let generations = [("p".to_owned(), *generation)].into();
         let name = (*name).to_owned();
-        (name.clone(), Replica { name, uid: String::new(), expires: *expires, generations })
+        (name.clone(), Replica { name, expires: *expires, generations, ..Replica::default() })
     });
     Box::leak(Box::new(replicas.collect()))
 }
