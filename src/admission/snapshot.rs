@@ -21,6 +21,7 @@ use crate::cluster::in_force::{Compile, GroupResource};
 use crate::cluster::namespaces::{self, Namespaces};
 use crate::cluster::replicas::Generations;
 use crate::cluster::schemas::{Kind, Kinds, Unresolved};
+use crate::ownership::complete::complete;
 use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
 use crate::telemetry::policies::PolicyMetrics;
@@ -122,7 +123,7 @@ fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, k
         versions: kind.versions.clone(),
         scale: scale(resource, &kind),
         sensitive: resource.group.is_empty() && resource.resource == "secrets",
-        policies,
+        policies: policies.into_iter().map(|policy| complete(&policy, &kind.schema)).collect(),
     }
 }
 

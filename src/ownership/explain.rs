@@ -130,7 +130,7 @@ fn why(finding: &Finding) -> (&'static str, String) {
 
 /// The hint for a change that no entry explains.
 const UNTRACKED: &str =
-    "no entry of managedFields moved: perhaps a mutating webhook changed it, not your request";
+    "no entry of managedFields records it: perhaps a mutating webhook changed it, not your request";
 
 /// Neighbours that differ only in path and value share one explanation.
 fn grouped<'a>(findings: &'a [&'a Finding]) -> impl Iterator<Item = &'a [&'a Finding]> {

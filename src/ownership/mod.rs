@@ -5,6 +5,7 @@
 
 mod claimed;
 pub mod compare;
+pub mod complete;
 pub mod condition;
 pub mod decide;
 mod defaults;

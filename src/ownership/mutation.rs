@@ -20,7 +20,7 @@ use super::tracking::{ANCIENT_CHANGES, BEFORE_FIRST_APPLY, Tracking};
 pub(super) enum Origin {
     /// The request, or it cannot be told.
     Request,
-    /// Not proven: no entry moved although a value changed.
+    /// Perhaps a mutator: no entry moved although a value changed, or it is none that the field names.
     Untracked,
     /// A mutating webhook or policy, which the policy lets pass.
     Mutator,
@@ -48,7 +48,8 @@ pub(super) fn origin(
         // A denial would leave the object stuck: its own finalizer's owner cannot help what a mutator does.
         return match prove(scope, change, releases) {
             Origin::Mutator if releases => Origin::Mutator,
-            _ => Origin::Request,
+            Origin::Mutator => Origin::Untracked,
+            origin => origin,
         };
     }
     prove(scope, change, releases)

@@ -85,7 +85,7 @@ pub struct Finding {
     pub instead: Option<Arc<str>>,
     /// Who holds the field by `managedFields` before the request.
     pub holders: Vec<Holder>,
-    /// The value changed while no entry of `managedFields` moved: the change may be that of a
+    /// The value changed and no entry of `managedFields` records it: the change may be that of a
     /// mutating webhook, or the entries are frozen.
     pub untracked: bool,
 }

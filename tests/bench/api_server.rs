@@ -16,27 +16,14 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
-use std::convert::Infallible;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use harness::{ControlPlane, Identity, Options, eventually};
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 const CRD: &str = include_str!("../data/arena-crd.yaml");
 const POLICY: &str = include_str!("../data/arena-policy.yaml");
@@ -143,25 +130,8 @@ async fn patch(client: &Client, plural: &str, name: &str, size: &str) -> kube::R
 
 /// Registers and serves a webhook that allows everything: the least that any webhook costs.
 async fn constant_webhook(plane: &ControlPlane) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let endpoint = plane.webhook_service("constant", port).await.unwrap();
-    let certificate = CertificateDer::from_pem_file(&endpoint.certificate).unwrap();
-    let key = PrivateKeyDer::from_pem_file(&endpoint.key).unwrap();
-    let config =
-        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            let Ok(stream) = acceptor.accept(stream).await else { continue };
-            tokio::spawn(async move {
-                let http = hyper::server::conn::http1::Builder::new();
-                http.serve_connection(TokioIo::new(stream), service_fn(yes)).await
-            });
-        }
-    });
+    let served = plane.serve_webhook("constant", |request| std::future::ready(yes(request.body())));
+    let (endpoint, _) = served.await.unwrap();
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "constant"},
@@ -174,7 +144,7 @@ async fn constant_webhook(plane: &ControlPlane) {
     plane.apply(&configuration.to_string()).await.unwrap();
 }
 
-async fn yes(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+fn yes(body: &[u8]) -> Value {
     #[derive(serde::Deserialize)]
     struct Review {
         request: Head,
@@ -183,10 +153,7 @@ async fn yes(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infall
     struct Head {
         uid: String,
     }
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let review: Review = serde_json::from_slice(&body).unwrap();
-    let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {"uid": review.request.uid, "allowed": true}});
-    let body = Bytes::from(answer.to_string());
-    Ok(Response::builder().header("Content-Type", "application/json").body(Full::new(body)).unwrap())
+    let review: Review = serde_json::from_slice(body).unwrap();
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": {"uid": review.request.uid, "allowed": true}})
 }

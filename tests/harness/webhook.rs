@@ -1,18 +1,34 @@
 //! A webhook in service mode without a cluster network.
 //!
-//! Input: a port on loopback. Output: a Service and a serving certificate, such that the API server calls the
-//! webhook exactly as in a cluster: by service name, over HTTP/1.1, verifying that name.
+//! Input: a port on loopback, or the answers of a webhook of a test's own. Output: a Service and a serving
+//! certificate, such that the API server calls the webhook exactly as in a cluster: by service name, over HTTP/1.1,
+//! verifying that name.
 //! Must not: register the webhook; what is registered is what the test is about.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 use super::control_plane::ControlPlane;
 
@@ -55,6 +71,52 @@ impl ControlPlane {
             ca_bundle: self.authority().certificate().to_owned(),
         })
     }
+
+    /// Serves a webhook of a test's own until the task is aborted or its runtime ends.
+    pub async fn serve_webhook<F, A>(
+        &self,
+        name: &str,
+        answer: F,
+    ) -> Result<(WebhookEndpoint, JoinHandle<()>)>
+    where
+        F: Fn(Request<Bytes>) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Value> + Send + 'static,
+    {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let endpoint = self.webhook_service(name, listener.local_addr()?.port()).await?;
+        let certificate = CertificateDer::from_pem_file(&endpoint.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&endpoint.key)?;
+        let config =
+            ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let task = tokio::spawn(async move {
+            // Connections end with the task.
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, answer) = (acceptor.clone(), answer.clone());
+                connections.spawn(async move {
+                    stream.set_nodelay(true)?;
+                    let stream = acceptor.accept(stream).await?;
+                    let service = service_fn(|request| respond(request, &answer));
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
+                    anyhow::Ok(())
+                });
+            }
+        });
+        Ok((endpoint, task))
+    }
+}
+
+async fn respond<F, A>(request: Request<Incoming>, answer: &F) -> Result<Response<Full<Bytes>>>
+where
+    F: Fn(Request<Bytes>) -> A,
+    A: Future<Output = Value>,
+{
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let answer = answer(Request::from_parts(head, body)).await;
+    let body = Full::new(Bytes::from(answer.to_string()));
+    Ok(Response::builder().header(CONTENT_TYPE, "application/json").body(body)?)
 }
 
 impl WebhookEndpoint {

@@ -16,6 +16,7 @@ mod harness;
 mod anykind;
 mod arena;
 mod bypasses;
+mod cases;
 mod compile;
 mod control_plane;
 mod correctness;

@@ -29,7 +29,11 @@ impl Misfit {
 pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
     let Some(schema) = subject.facts.schema else { return };
     for field in &subject.fields {
-        report(misfit(&field.claim.pattern, schema), &format!("{}.path", field.at), findings);
+        let at = format!("{}.path", field.at);
+        report(misfit(&field.claim.pattern, schema), &at, findings);
+        if let Some(message) = atomic_above(&field.claim.pattern, schema) {
+            findings.add(Severity::Warning, "atomic-node", at, message);
+        }
         for read in field.when().map(|when| when.reads()).unwrap_or_default() {
             let steps = read.iter().map(|name| Step::Field((&**name).into())).collect();
             let Some(path) = Pattern::from_steps(steps) else { continue };
@@ -52,11 +56,8 @@ pub fn misfit(path: &Pattern, schema: &Schema) -> Option<Misfit> {
     if schema.root().is_untyped() {
         return None;
     }
-    let elements: Vec<Option<Element>> = path.steps().iter().map(element).collect();
-    let found = schema.lookup(elements.iter().map(|step| match step {
-        Some(element) => SchemaStep::Element(element),
-        None => SchemaStep::Any,
-    }));
+    let elements = elements(path);
+    let found = look_up(&elements, schema);
     let keys = |keys: &[ListKey]| keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(", ");
     if let Some(problem) = &found.problem {
         let reached = upto(path, found.reached);
@@ -78,6 +79,28 @@ pub fn misfit(path: &Pattern, schema: &Schema) -> Option<Misfit> {
         "{} covers every item that matches: the list's keys also have {missing}",
         upto(path, step.saturating_add(1))
     )))
+}
+
+/// The list or map above a path that the API server takes for one value.
+fn atomic_above(path: &Pattern, schema: &Schema) -> Option<String> {
+    let found = look_up(&elements(path), schema);
+    // Where the path leads nowhere that is said.
+    let node = found.atomic_at.filter(|_| found.problem.is_none())?;
+    Some(format!(
+        "{} is one value to the API server: whoever applies a part of it takes the rest away",
+        upto(path, node)
+    ))
+}
+
+fn elements(path: &Pattern) -> Vec<Option<Element>> {
+    path.steps().iter().map(element).collect()
+}
+
+fn look_up<'s>(elements: &[Option<Element>], schema: &'s Schema) -> Lookup<'s> {
+    schema.lookup(elements.iter().map(|step| match step {
+        Some(element) => SchemaStep::Element(element),
+        None => SchemaStep::Any,
+    }))
 }
 
 /// The path up to where the schema ends, and there the name that comes nearest.

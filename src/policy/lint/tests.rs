@@ -172,6 +172,8 @@ fn paths_that_the_schema_lacks_are_seen_with_the_nearest_name() {
     "properties": {
         "targetNodes": {"type": "integer"}, "mode": {"type": "string"},
         "zones": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "conditions": {"type": "array", "items": {"type": "object", "properties": {"type": {"type": "string"}}}},
+        "window": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"from": {"type": "string"}}},
         "ports": {"type": "array", "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["port", "protocol"],
             "items": {"type": "object", "required": ["port", "protocol"], "properties": {
@@ -202,6 +204,16 @@ fn paths_that_the_schema_lacks_are_seen_with_the_nearest_name() {
           keys also have protocol"
         ]
     );
+    for (path, node) in
+        [(".spec.conditions[type=\"Ready\"]", ".spec.conditions"), (".spec.window.from", ".spec.window")]
+    {
+        let said = said(&format!("{{path: '{path}'}}"));
+        assert_eq!(said.len(), 1, "{said:?}");
+        let words =
+            format!("atomic-node spec.owners[a].fields[0].path: {node} is one value to the API server");
+        assert!(said[0].starts_with(&words), "{said:?}");
+    }
+    silent_with("{path: .spec.conditions}, {path: .spec.window}, {path: '.spec.zones[=\"a\"]'}", &schema);
     silent_with("{path: '.spec.ports[port=1,protocol=\"TCP\"]'}, {path: .spec.mode}", &schema);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Arena, Call, PATIENCE, Pond, admin, alice, arena};
+use super::{Arena, Call, PATIENCE, admin, alice, arena};
 use crate::harness::eventually;
 
 const POLICY: &str = include_str!("../../data/arena-policy.yaml");
@@ -66,13 +66,11 @@ impl Kind {
         first.to_uppercase() + rest
     }
 
-    /// An object of this kind with this `spec`.
-    pub fn object(&self, name: &str, spec: &Value) -> Value {
-        let mut object =
-            json!({"apiVersion": "arena.example.com/v1", "kind": self.kind(), "metadata": {"name": name}});
-        if spec.as_object().is_some_and(|spec| !spec.is_empty()) {
-            object["spec"] = spec.clone();
-        }
+    /// An object of this kind with these fields.
+    pub fn object(&self, name: &str, fields: &Value) -> Value {
+        let mut object = json!({"apiVersion": "arena.example.com/v1", "kind": self.kind(), "metadata": {}});
+        super::pond::merge(&mut object, fields);
+        object["metadata"]["name"] = json!(name);
         object
     }
 
@@ -89,16 +87,19 @@ impl Kind {
         crd
     }
 
-    /// Writes the CRD, for the first time or again, and waits until it is served.
+    /// Writes the CRD, for the first time or again, and waits until each of its versions is served.
     pub async fn define(&self, change: impl FnOnce(&mut Value)) {
         let arena = arena().await;
-        arena.plane.apply(&self.crd(change).to_string()).await.unwrap();
+        let crd = self.crd(change);
+        arena.plane.apply(&crd.to_string()).await.unwrap();
         if let Some(namespace) = &self.namespace {
             arena.plane.ensure_namespace(namespace).await.unwrap();
         }
-        let list = Call::get(&self.resource());
-        let served = async || (arena.send(&list, &admin()).await.code == 200).then_some(());
-        eventually(&format!("{} to be served", self.plural), PATIENCE, served).await.unwrap();
+        for version in crd["spec"]["versions"].as_array().unwrap() {
+            let list = Call::get(&self.resource()).version(version["name"].as_str().unwrap());
+            let served = async || (arena.send(&list, &admin()).await.code == 200).then_some(());
+            eventually(&format!("{} to be served", self.plural), PATIENCE, served).await.unwrap();
+        }
     }
 
     /// Writes the arena's policy for this kind, as `change` leaves it, and waits until it is in force:
@@ -109,16 +110,8 @@ impl Kind {
             .replace("  name: ponds\n", &format!("  name: {}\n", self.plural))
             .replace("resource: ponds}", &format!("resource: {}}}", self.plural));
         arena.enforce(&change(policy), &self.plural).await;
-        let probe = Pond::absent(self, "probe").await.body(&json!({"spec": {"size": "S"}}));
+        let probe = self.object("probe", &json!({"spec": {"size": "S"}}));
         arena.until_refused(&Call::create(&self.resource(), &probe).dry_run(), &alice()).await;
-    }
-
-    /// Takes the kind away, with its policy and its objects.
-    pub async fn remove(&self) {
-        let Arena { plane, .. } = arena().await;
-        let crd = format!("{}.arena.example.com", self.plural);
-        plane.kubectl(&["delete", "fieldpolicy", &self.plural]).await.unwrap().ok().unwrap();
-        plane.kubectl(&["delete", "crd", &crd, "--wait=false"]).await.unwrap().ok().unwrap();
     }
 }
 
@@ -132,7 +125,7 @@ impl Arena {
             .replace("\n  name: ponds\n", &format!("\n  name: {plural}\n"))
             .replace("resource: ponds}", &format!("resource: {plural}}}"));
         self.enforce(&policy, plural).await;
-        let probe = kind.object("probe", &json!({"size": "S"}));
+        let probe = kind.object("probe", &json!({"spec": {"size": "S"}}));
         let (call, alice) = (Call::create(plural, &probe).dry_run(), alice());
         let noticed = async || {
             let reply = self.send(&call, &alice).await;

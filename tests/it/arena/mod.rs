@@ -6,7 +6,7 @@
 mod converter;
 mod kind;
 mod mutator;
-mod own_kind;
+mod own_policy;
 mod pond;
 
 use std::time::Duration;
@@ -18,12 +18,12 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::harness::{ControlPlane, Identity, Installation, Options, eventually};
+use crate::harness::{ControlPlane, Identity, Installation, Options, Output, eventually};
 
 pub use converter::{converter, rename_in_v2};
 pub use kind::{Kind, kind, policy};
 pub use mutator::mutator;
-pub use own_kind::{OwnKind, apply_policy, condition, root};
+pub use own_policy::{apply_policy, condition, root};
 pub use pond::{Pond, pond};
 
 /// For what several processes have to notice on a busy machine.
@@ -107,6 +107,12 @@ impl Arena {
     /// Sends one request.
     pub async fn send(&self, call: &Call, who: &Identity) -> Reply {
         send_to(self.plane, call, who).await
+    }
+
+    /// Runs kubectl as somebody, with `input` to read.
+    pub async fn kubectl(&self, who: &Identity, args: &[&str], input: &str) -> Output {
+        let kubeconfig = self.plane.kubeconfig(who).await.unwrap();
+        self.plane.run_kubectl(&kubeconfig, args, input).await.unwrap()
     }
 }
 

@@ -82,9 +82,7 @@ impl Pond {
 
     /// A body for this object: type and name are added.
     pub fn body(&self, fields: &Value) -> Value {
-        let mut body = self.kind.object(&self.name, &json!({}));
-        merge(&mut body, fields);
-        body
+        self.kind.object(&self.name, fields)
     }
 
     pub async fn send(&self, call: &Call, who: &Identity) -> Reply {

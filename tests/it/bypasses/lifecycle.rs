@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::arena::{Call, OwnKind, Pond, admin, alice, arena, controller, hpa, pond, root};
+use crate::arena::{Call, Kind, Pond, admin, alice, arena, controller, hpa, pond, root};
 use crate::decisions::with;
 use crate::harness::Identity;
 
@@ -30,7 +30,7 @@ async fn b44_creating_with_a_claimed_field_is_a_write_of_it_unless_the_policy_sa
     arena.send(&create("b44", json!({"mode": "calm"})), &alice()).await.allowed();
     arena.send(&create("b44-restored", many), &Identity::person("restore", &[])).await.allowed();
 
-    let owners = OwnKind::new("b44", anns(json!({}), &[".spec.shape"])).await;
+    let owners = Kind::under("b44ponds", anns(json!({}), &[".spec.shape"])).await;
     let shape = |shape: &str| json!({"spec": {"shape": shape}});
     let defaulted = owners.create(&alice(), "defaulted", &json!({"spec": {}})).await.allowed();
     assert_eq!(defaulted["spec"]["shape"], "round", "the default was set by nobody");
@@ -38,7 +38,7 @@ async fn b44_creating_with_a_claimed_field_is_a_write_of_it_unless_the_policy_sa
     owners.create(&alice(), "other", &shape("square")).await.refused(&[".spec.shape"]);
 
     let anyone = anns(json!({"creation": {"policy": "Anyone"}}), &[".spec.shape"]);
-    let anyone = OwnKind::new("b44anyone", anyone).await;
+    let anyone = Kind::under("b44anyoneponds", anyone).await;
     anyone.create(&alice(), "x", &shape("square")).await.allowed();
     anyone.patch(&alice(), "x", &shape("round")).await.refused(&[".spec.shape"]);
 }
@@ -71,12 +71,12 @@ async fn b46_deleting_and_creating_anew_is_no_way_to_other_values() {
     pond.send(&anew, &alice()).await.refused(&[".spec.size"]);
 
     // Without a word about deletion RBAC decides; without subjects nobody may.
-    let free = OwnKind::new("b46free", anns(json!({}), &[".spec.size"])).await;
+    let free = Kind::under("b46freeponds", anns(json!({}), &[".spec.size"])).await;
     free.create(&alice(), "x", &json!({})).await.allowed();
     free.send(&Call::delete(&free.at("x")), &alice()).await.allowed();
     free.create(&alice(), "x", &json!({"spec": {"size": "XL"}})).await.refused(&[".spec.size"]);
     let closed =
-        OwnKind::new("b46closed", anns(json!({"deletion": {"subjects": []}}), &[".spec.size"])).await;
+        Kind::under("b46closedponds", anns(json!({"deletion": {"subjects": []}}), &[".spec.size"])).await;
     closed.create(&alice(), "x", &json!({})).await.allowed();
     for who in [alice(), root(), Identity::person("ann", &[])] {
         closed.send(&Call::delete(&closed.at("x")), &who).await.refused(&[""]);
@@ -86,14 +86,13 @@ async fn b46_deleting_and_creating_anew_is_no_way_to_other_values() {
 #[tokio::test]
 async fn b47_replacing_by_force_and_deleting_a_collection_are_deletions_of_each_object() {
     let deletion = json!({"deletion": {"subjects": [{"kind": "User", "name": "ann"}]}});
-    let kind = OwnKind::new("b47", anns(deletion, &[".spec.size"])).await;
+    let kind = Kind::under("b47ponds", anns(deletion, &[".spec.size"])).await;
     kind.create(&root(), "one", &json!({})).await.allowed();
     let uid = kind.read("one").await["metadata"]["uid"].clone();
 
-    let kubeconfig = kind.arena.plane.kubeconfig(&alice()).await.unwrap();
     let manifest = kind.object("one", &json!({"spec": {"mode": "wild"}})).to_string();
     let args = ["replace", "--force", "-f", "-"];
-    let output = kind.arena.plane.run_kubectl(&kubeconfig, &args, &manifest).await.unwrap();
+    let output = arena().await.kubectl(&alice(), &args, &manifest).await;
     assert!(!output.success && output.stderr.contains("user \"alice\" may not delete"), "{}", output.text());
     assert_eq!(kind.read("one").await["metadata"]["uid"], uid);
 
@@ -126,7 +125,7 @@ async fn b48_a_reference_to_an_owner_that_is_gone_is_a_deletion() {
     assert_eq!(pond.read().await["metadata"].get("ownerReferences"), None);
 
     // Where deletion is free and the references are not listed, RBAC decides.
-    let kind = OwnKind::new("b48", anns(json!({}), &[".spec.size"])).await;
+    let kind = Kind::under("b48ponds", anns(json!({}), &[".spec.size"])).await;
     kind.create(&alice(), "x", &json!({})).await.allowed();
     let dry_run = Call::merge_patch(&kind.at("x"), &reference).dry_run();
     kind.send(&dry_run, &alice()).await.allowed();
@@ -159,7 +158,7 @@ async fn b50_a_listed_finalizer_may_not_be_added_to_block_deletion() {
     pond.patch(&alice(), &add("alice.example.com/mine")).await.allowed();
 
     // A claim on the whole list governs every item.
-    let kind = OwnKind::new("b50", anns(json!({}), &[".metadata.finalizers"])).await;
+    let kind = Kind::under("b50ponds", anns(json!({}), &[".metadata.finalizers"])).await;
     kind.create(&alice(), "x", &json!({})).await.allowed();
     let mine = r#".metadata.finalizers[="alice.example.com/mine"]"#;
     kind.patch(&alice(), "x", &add("alice.example.com/mine")).await.refused(&[mine]);

@@ -14,7 +14,7 @@ use tokio::sync::MutexGuard;
 
 use super::ground::{Ground, ground, size};
 use crate::arena::{
-    Call, OwnKind, PATIENCE, Pond, alice, apply_policy, arena, condition, controller, pond, root,
+    Call, Kind, PATIENCE, Pond, alice, apply_policy, arena, condition, controller, pond, root,
 };
 use crate::decisions::with;
 use crate::harness::{Identity, NAMESPACE, Signal, eventually};
@@ -141,7 +141,7 @@ async fn b67_no_label_of_a_namespace_takes_its_objects_out() {
     }
     let policy = json!({"mode": "Enforce", "owners": [
         {"name": "ann", "subjects": [{"kind": "User", "name": "ann"}], "fields": [{"path": ".spec.size"}]}]});
-    let kind = OwnKind::with_crd("b67", policy, |crd| crd["spec"]["scope"] = json!("Namespaced")).await;
+    let kind = Kind::with_crd("b67ponds", policy, |crd| crd["spec"]["scope"] = json!("Namespaced")).await;
     let name_label = "kubernetes.io/metadata.name";
     let named = |name: &str| {
         json!({"apiVersion": "v1", "kind": "Namespace",
@@ -152,7 +152,7 @@ async fn b67_no_label_of_a_namespace_takes_its_objects_out() {
     assert_eq!(created["metadata"]["labels"][name_label], "b67", "the API server keeps it");
     let at = format!("/apis/arena.example.com/v1/namespaces/b67/{}", kind.plural);
     let xl = kind.object("x", &json!({"spec": {"size": "XL"}}));
-    kind.arena.until_refused(&Call::create("", &xl).at(&at), &alice()).await;
+    arena().await.until_refused(&Call::create("", &xl).at(&at), &alice()).await;
     for name in [json!("kube-system"), json!("fieldkeeper-system"), Value::Null] {
         let labels = json!({"metadata": {"labels": {name_label: name}}});
         let call = Call::merge_patch("", &labels).at(&format!("{namespaces}/b67"));

@@ -48,14 +48,18 @@ async fn untracked_writes_freeze() -> bool {
 }
 
 /// An audit annotation of fieldkeeper on the write of `user` to this pond, such as `tolerated`.
-async fn annotation(pond: &Pond, user: &str, key: &str) -> String {
+pub async fn annotation(pond: &Pond, user: &str, key: &str) -> String {
     let suffix = format!(".fieldkeeper.dev/{key}");
     let value = |event: &crate::harness::AuditEvent| {
         event.annotations.iter().find(|(name, _)| name.ends_with(&suffix)).map(|(_, value)| value.clone())
     };
     let what = format!("{user} on {} with {key}", pond.at(""));
     let wanted = |event: &crate::harness::AuditEvent| {
-        event.actor() == user && event.object_ref.name == pond.name && value(event).is_some()
+        let object = &event.object_ref;
+        event.actor() == user
+            && object.resource == pond.kind.plural
+            && object.name == pond.name
+            && value(event).is_some()
     };
     let event = pond.arena.plane.audit_event(&what, wanted).await.unwrap();
     value(&event).unwrap()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::arena::{Call, OwnKind, Pond, alice, controller, root};
+use crate::arena::{Call, Kind, Pond, alice, controller, root};
 use crate::harness::Identity;
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn b57_replacing_an_atomic_node_is_judged_by_the_claims_below_it() {
     let policy = json!({"mode": "Enforce", "unlisted": "Deny", "creation": {"policy": "Anyone"}, "owners": [
         {"name": "ann", "subjects": [{"kind": "User", "name": "ann"}],
          "fields": [{"path": ".spec.window.from"}, {"path": ".spec.rules[name=\"web\"]"}]}]});
-    let kind = OwnKind::new("b57", policy).await;
+    let kind = Kind::under("b57ponds", policy).await;
     let object = json!({"spec": {"window": {"from": "08", "to": "17"}, "rules": [rule("web", 80)]}});
     kind.create(&root(), "x", &object).await.allowed();
     let ann = Identity::person("ann", &[]);
@@ -138,7 +138,7 @@ async fn b59_dots_in_a_key_are_part_of_the_key() {
     // A claim on a key with dots is no claim on the names in it.
     let policy = json!({"mode": "Enforce", "creation": {"policy": "Anyone"}, "owners": [
         {"name": "ann", "subjects": [{"kind": "User", "name": "ann"}], "fields": [{"path": ".spec.free[\"a.b\"]"}]}]});
-    let kind = OwnKind::new("b59", policy).await;
+    let kind = Kind::under("b59ponds", policy).await;
     kind.create(&alice(), "x", &json!({})).await.allowed();
     kind.patch(&alice(), "x", &free(json!({"a": {"b": 1}}))).await.allowed();
     kind.patch(&alice(), "x", &free(json!({"a.b": 1}))).await.refused(&[r#".spec.free["a.b"]"#]);
@@ -180,7 +180,7 @@ async fn b61_items_with_one_key_are_judged_as_one_group() {
         "target": {"group": "arena.example.com", "version": "v2", "resource": "b61ponds"},
         "owners": [{"name": "ann", "subjects": [{"kind": "User", "name": "ann"}],
             "fields": [{"path": ".spec.rules[name=\"web\"].port"}]}]});
-    let kind = OwnKind::with_crd("b61", policy, |crd| {
+    let kind = Kind::with_crd("b61ponds", policy, |crd| {
         let rules = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/rules";
         let rules = crd.pointer_mut(rules).unwrap();
         rules["x-kubernetes-list-type"] = json!("map");

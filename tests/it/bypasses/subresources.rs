@@ -12,7 +12,7 @@ use fieldkeeper::controllers::policy::plan::plan;
 use serde_json::{Value, json};
 
 use crate::arena::{
-    Arena, Call, OwnKind, Pond, alice, apply_policy, arena, controller, converter, hpa, rename_in_v2, root,
+    Arena, Call, Kind, Pond, alice, apply_policy, arena, controller, converter, hpa, rename_in_v2, root,
 };
 use crate::decisions::with;
 use crate::harness::{Identity, eventually};
@@ -165,7 +165,7 @@ async fn b42_a_field_with_another_name_in_another_version_is_judged_under_its_ow
     let conversion = converter(arena().await.plane, "b42-converter").await;
     let policy = json!({"mode": "Enforce", "creation": {"policy": "Anyone"}, "owners": [
         {"name": "ann", "subjects": [{"kind": "User", "name": "ann"}], "fields": [{"path": ".spec.size"}]}]});
-    let kind = OwnKind::with_crd("b42", policy, |crd| {
+    let kind = Kind::with_crd("b42ponds", policy, |crd| {
         crd["spec"]["conversion"] = conversion;
         rename_in_v2(crd);
     })
@@ -178,6 +178,7 @@ async fn b42_a_field_with_another_name_in_another_version_is_judged_under_its_ow
     kind.send(&patch(json!({"width": "XL"})), &Identity::person("ann", &[])).await.allowed();
     assert_eq!(kind.read("x").await["spec"]["size"], "XL");
     kind.remove().await;
+    kind.gone().await;
 }
 
 #[tokio::test]
@@ -193,19 +194,19 @@ async fn b43_a_kind_that_drops_the_version_of_its_policies_is_judged_in_all_othe
     let in_v2 = |call: Call| call.version("v2");
 
     // With conversion None all versions hold the same fields: the paths still hold.
-    let kind = OwnKind::with_crd("b43", policy.clone(), stored_in_v2).await;
+    let kind = Kind::with_crd("b43ponds", policy.clone(), stored_in_v2).await;
     kind.create(&root(), "x", &json!({"spec": {"size": "L"}})).await.allowed();
     kind.patch_crd(&json!([{"op": "replace", "path": "/spec/versions/0/served", "value": false}])).await;
     let message = kind.condition("SchemaResolved", "False", "VersionNotServed").await;
     assert_eq!(message, "version v1 is not served; served: v2");
     kind.condition("Ready", "False", "VersionNotServed").await;
     let rule = async || {
-        let rule = live_rule(kind.arena, &kind.plural).await;
+        let rule = live_rule(arena().await, &kind.plural).await;
         (rule["apiVersions"] == json!(["v2"])).then_some(())
     };
     eventually("all served versions to be registered", crate::arena::PATIENCE, rule).await.unwrap();
     let size = |size: &str| in_v2(Call::merge_patch(&kind.at("x"), &json!({"spec": {"size": size}})));
-    kind.arena.until_refused(&size("XL").dry_run(), &alice()).await;
+    arena().await.until_refused(&size("XL").dry_run(), &alice()).await;
     kind.send(&size("XL"), &alice()).await.refused(&[".spec.size"]);
     kind.send(&in_v2(scaled(&kind.at("x"), 9)), &alice()).await.refused(&[".spec.replicas"]);
     kind.send(&in_v2(scaled(&kind.at("x"), 0)), &alice()).await.refused(&[".spec.replicas"]);
@@ -219,8 +220,8 @@ async fn b43_a_kind_that_drops_the_version_of_its_policies_is_judged_in_all_othe
     kind.send(&size("XL"), &alice()).await.refused(&[".spec.size"]);
 
     // With a conversion webhook nothing is known of the other versions' fields.
-    let conversion = converter(kind.arena.plane, "b43-converter").await;
-    let kind = OwnKind::with_crd("b43converted", policy, |crd| {
+    let conversion = converter(arena().await.plane, "b43-converter").await;
+    let kind = Kind::with_crd("b43convertedponds", policy, |crd| {
         stored_in_v2(crd);
         crd["spec"]["conversion"] = conversion;
         rename_in_v2(crd);
@@ -231,12 +232,13 @@ async fn b43_a_kind_that_drops_the_version_of_its_policies_is_judged_in_all_othe
     kind.condition("SchemaResolved", "False", "VersionNotServed").await;
     let width = in_v2(Call::merge_patch(&kind.at("x"), &json!({"spec": {"width": "XL"}})));
     for who in [alice(), ann] {
-        kind.arena.until_refused(&width.clone().dry_run(), &who).await;
+        arena().await.until_refused(&width.clone().dry_run(), &who).await;
         let reply = kind.send(&width, &who).await;
         assert_eq!(reply.reasons(), ["Undecided"]);
         reply.refused(&[""]);
     }
     kind.remove().await;
+    kind.gone().await;
 }
 
 /// The annotation that is claimed on built-in kinds here.

@@ -1,6 +1,8 @@
 //! Which claim decides about a changed leaf.
 
-use fieldkeeper::ownership::rule::Mode;
+use fieldkeeper::ownership::complete::complete;
+use fieldkeeper::ownership::rule::{Mode, Target};
+use fieldkeeper::ownership::schema::Schema;
 use fieldkeeper::ownership::verdict::Reason;
 use serde_json::{Value, json};
 
@@ -338,4 +340,32 @@ fn paths_hold_in_other_versions_only_where_the_own_one_is_gone_and_nothing_conve
     assert!(matches!(request().judge(&target).findings[0].reason, Reason::Undecided(_)));
     target.any_version = true;
     assert_eq!(refused(&request().judge(&target)), [".spec.targetNodes"]);
+}
+
+#[test]
+fn a_key_that_a_path_leaves_out_is_its_default_in_the_schema() {
+    let ports = json!({"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["port", "protocol", "zone"],
+        "items": {"type": "object", "required": ["port", "zone"], "properties": {
+            "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "zone": {"type": "string"}}}});
+    let spec = json!({"type": "object", "properties": {"ports": ports}});
+    let schema = Schema::from_crd(&json!({"type": "object", "properties": {"spec": spec}})).unwrap();
+    let ann =
+        "  - {name: ann, subjects: [{kind: User, name: ann}], fields: [{path: '.spec.ports[port=80]'}]}\n";
+    let bob =
+        "  - {name: bob, subjects: [{kind: User, name: bob}], fields: [{path: '.spec.ports[zone=\"a\"]'}]}\n";
+    let target = target(&[&policy(&format!("  owners:\n{ann}{bob}"))]);
+    let policies = target.policies.iter().map(|policy| complete(policy, &schema)).collect();
+    let target = Target { schema: schema.into(), policies, ..target };
+    let old = with(pool(), "/spec", json!({}));
+    let judge = |who: &str, port: u16, protocol: &str, zone: &str| {
+        let item = json!({"port": port, "protocol": protocol, "zone": zone});
+        let new = with(old.clone(), "/spec/ports", json!([item]));
+        Request::update(&old, &new).by(who).under(who).judge(&target).denies()
+    };
+    assert!(judge("mallory", 80, "TCP", "b") && !judge("ann", 80, "TCP", "b"));
+    assert!(!judge("mallory", 80, "UDP", "b"), "another item");
+    // Without a default any value will do, and the rest is filled in all the same.
+    assert!(judge("mallory", 22, "TCP", "a") && !judge("bob", 22, "TCP", "a"));
+    assert!(!judge("mallory", 22, "UDP", "a"));
 }

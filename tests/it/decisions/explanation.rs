@@ -16,7 +16,7 @@ fn a_denial_names_requester_object_field_values_owner_policy_and_a_way_that_work
          owner:   autoscaler (ServiceAccount fieldkeeper-system/autoscaler)\n    \
          policy:  nodepools\n    \
          set by:  field manager autoscaler (Apply)\n    \
-         note:    no entry of managedFields moved: perhaps a mutating webhook changed it, not your request\n    \
+         note:    no entry of managedFields records it: perhaps a mutating webhook changed it, not your request\n    \
          instead: send the field unchanged, or leave it out of what you apply; its owner can change it"
     );
     assert_eq!(answer.causes.len(), 1);

@@ -1,5 +1,6 @@
 //! Changes that a mutating webhook or policy makes inside somebody's innocent request.
 
+use fieldkeeper::ownership::verdict::Reason;
 use serde_json::{Value, json};
 
 use super::{NODEPOOLS, Request, entry, pool, refused, target, with};
@@ -61,10 +62,15 @@ fn a_removal_is_never_a_mutators() {
 #[test]
 fn a_claim_that_names_its_mutators_lets_only_those_pass() {
     assert_eq!(by_mallory(&mutated(), &naming_mutators("object.spec.targetNodes == 7")).findings, []);
-    assert_eq!(
-        refused(&by_mallory(&mutated(), &naming_mutators("object.spec.targetNodes == 8"))),
-        [".spec.targetNodes"]
-    );
+    let unfit = naming_mutators("object.spec.targetNodes == 8");
+    let verdict = by_mallory(&mutated(), &unfit);
+    assert_eq!(refused(&verdict), [".spec.targetNodes"]);
+    assert!(verdict.findings[0].untracked, "the refusal says that another may have done it");
+    let taken = json!({"f:metadata": {"f:labels": {"f:mine": {}}}, "f:spec": {"f:targetNodes": {}}});
+    let own = with(mutated(), "/metadata/managedFields/3", entry("mallory", "Update", "", taken));
+    let verdict = by_mallory(&own, &unfit);
+    let own = verdict.findings.iter().find(|finding| finding.reason == Reason::OwnedByAnother);
+    assert!(!own.unwrap().untracked, "and not where the request is recorded for it");
 }
 
 #[test]

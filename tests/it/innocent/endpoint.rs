@@ -1,24 +1,12 @@
 //! A small webhook of a test's own: mutating, or converting.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http::Request;
 use k8s_openapi::ByteString;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
 
 use crate::arena::{Call, Kind, PATIENCE, alice, arena};
 use crate::harness::{WebhookEndpoint, eventually};
@@ -29,43 +17,16 @@ pub async fn serve<F>(name: &str, answer: F) -> (WebhookEndpoint, JoinHandle<()>
 where
     F: Fn(Value) -> BoxFuture<'static, Value> + Clone + Send + Sync + 'static,
 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let endpoint = arena().await.plane.webhook_service(name, port).await.unwrap();
-    let certificate = CertificateDer::from_pem_file(&endpoint.certificate).unwrap();
-    let key = PrivateKeyDer::from_pem_file(&endpoint.key).unwrap();
-    let config =
-        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let task = tokio::spawn(async move {
-        let mut connections = tokio::task::JoinSet::new();
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            let Ok(stream) = acceptor.accept(stream).await else { continue };
-            let answer = answer.clone();
-            connections.spawn(async move {
-                let service = service_fn(|request| respond(request, answer.clone()));
-                let connection = hyper::server::conn::http1::Builder::new();
-                let _ = connection.serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    });
-    (endpoint, task)
-}
-
-async fn respond<F>(request: Request<Incoming>, answer: F) -> Result<Response<Full<Bytes>>, Infallible>
-where
-    F: Fn(Value) -> BoxFuture<'static, Value>,
-{
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let mut review: Value = serde_json::from_slice(&body).unwrap();
-    let request = review["request"].take();
-    let uid = request["uid"].clone();
-    let mut response = answer(request).await;
-    response["uid"] = uid;
-    let review = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response});
-    let body = Bytes::from(review.to_string());
-    Ok(Response::builder().header("Content-Type", "application/json").body(Full::new(body)).unwrap())
+    let respond = move |request: Request<Bytes>| {
+        let mut review: Value = serde_json::from_slice(request.body()).unwrap();
+        let request = review["request"].take();
+        let uid = request["uid"].clone();
+        answer(request).map(move |mut response| {
+            response["uid"] = uid;
+            json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
+        })
+    };
+    arena().await.plane.serve_webhook(name, respond).await.unwrap()
 }
 
 /// The annotation in which a request of the tests says what the mutating webhook shall do with it.

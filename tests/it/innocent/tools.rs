@@ -1,7 +1,5 @@
 //! What people and GitOps tools send: migrations to server-side apply, backups, previews, a first installation.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -31,10 +29,8 @@ async fn tooled() -> &'static Kind {
 }
 
 async fn kubectl(who: &Identity, args: &[&str], manifest: &Value) -> Output {
-    let plane = arena().await.plane;
-    let kubeconfig: PathBuf = plane.kubeconfig(who).await.unwrap();
     let args: Vec<&str> = args.iter().copied().chain(["-f", "-"]).collect();
-    plane.run_kubectl(&kubeconfig, &args, &manifest.to_string()).await.unwrap()
+    arena().await.kubectl(who, &args, &manifest.to_string()).await
 }
 
 /// kubectl with its exit code and its words in the message of a failed test.
