@@ -196,3 +196,29 @@ fn the_garbage_collector_drops_a_reference_or_lifts_its_block_and_changes_nothin
         assert_eq!(refused(&verdict), [".metadata.ownerReferences[uid=\"u-9\"]"], "{name}");
     }
 }
+
+/// Break-glass, exceptions for creation, deleters and editors are of the policy that names them.
+#[test]
+fn what_one_policy_permits_another_does_not() {
+    let mallory = "{subjects: [{kind: User, name: mallory}]}";
+    let permits = NODEPOOLS
+        .replace("  mode: Enforce\n", &format!("  mode: Enforce\n  breakGlass: {mallory}\n  deletion: {mallory}\n  creation: {{policy: Owners, except: [{{kind: User, name: mallory}}]}}\n"))
+        .replace("coOwnership: Enforce", "coOwnership: Enforce\n    editors: [{kind: User, name: mallory}]");
+    let strict = NODEPOOLS
+        .replace("{name: nodepools}", "{name: strict}")
+        .replace("  name: nodepools\n", "  name: strict\n")
+        .replace("  mode: Enforce\n", "  mode: Enforce\n  deletion: {subjects: []}\n");
+    let by_mallory = |policies: &[&str]| {
+        let requests = [
+            Request::update(&pool(), &with(pool(), "/spec/targetNodes", json!(7))),
+            Request::create(&created("mallory")),
+            Request::delete(&pool()),
+            Request::update(&pool(), &with(pool(), "/metadata/managedFields/1", Value::Null)),
+        ];
+        requests.map(|request| request.by("mallory").under("mallory").judge(&target(policies)).denies())
+    };
+    assert_eq!(by_mallory(&[&permits]), [false; 4]);
+    assert_eq!(by_mallory(&[&strict]), [true; 4]);
+    assert_eq!(by_mallory(&[&permits, &strict]), [true; 4]);
+    assert_eq!(by_mallory(&[&strict, &permits]), [true; 4]);
+}
