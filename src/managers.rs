@@ -18,6 +18,8 @@ pub enum Manager {
     PolicyControllerRules,
     /// The policy controller's report on each FieldPolicy.
     PolicyControllerStatus,
+    /// The admission policies that are generated from FieldPolicies.
+    PolicyControllerAdmission,
     /// Events about refused writes.
     WebhookEvents,
     /// What a webhook replica says of itself.
@@ -35,9 +37,10 @@ pub enum Force {
 
 impl Manager {
     /// All managers, in the order of the table.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::PolicyControllerRules,
         Self::PolicyControllerStatus,
+        Self::PolicyControllerAdmission,
         Self::WebhookEvents,
         Self::WebhookReplica,
     ];
@@ -48,6 +51,7 @@ impl Manager {
         match self {
             Self::PolicyControllerRules => "policy-controller-rules",
             Self::PolicyControllerStatus => "policy-controller-status",
+            Self::PolicyControllerAdmission => "policy-controller-admission",
             Self::WebhookEvents => "webhook-events",
             Self::WebhookReplica => "webhook-replica",
         }
@@ -59,6 +63,9 @@ impl Manager {
         match self {
             Self::PolicyControllerRules => "the ValidatingWebhookConfiguration of fieldkeeper",
             Self::PolicyControllerStatus => "FieldPolicies, through /status",
+            Self::PolicyControllerAdmission => {
+                "ValidatingAdmissionPolicies and bindings generated from FieldPolicies"
+            }
             Self::WebhookEvents => "Events, created and never changed",
             Self::WebhookReplica => "a Lease of its own beside the webhook, for each replica",
         }
@@ -72,7 +79,7 @@ impl Manager {
             Self::PolicyControllerStatus => {
                 &[".status.observedGeneration", ".status.acceptedSpec", ".status.conditions"]
             }
-            Self::WebhookEvents => &["the whole object"],
+            Self::PolicyControllerAdmission | Self::WebhookEvents => &["the whole object"],
             Self::WebhookReplica => &[".metadata.labels", ".metadata.annotations", ".spec"],
         }
     }
@@ -85,6 +92,10 @@ impl Manager {
             // belongs into a condition, not under a forced write. Events are only created, and a replica's
             // Lease is nobody else's.
             Self::PolicyControllerRules | Self::WebhookEvents | Self::WebhookReplica => Force::Never,
+            Self::PolicyControllerAdmission => Force::Always(
+                "the objects are generated as a whole; an edit by hand would leave a rule in force, or out of force, \
+                 that no FieldPolicy says",
+            ),
             Self::PolicyControllerStatus => Force::Always(
                 "nobody else can report what this controller did; a leftover of another writer (a restored \
                  backup, an edit by hand) would keep an old acceptedSpec in force",

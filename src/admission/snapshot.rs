@@ -20,10 +20,8 @@ use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
 use crate::cluster::namespaces::{self, Namespaces};
 use crate::cluster::replicas::Generations;
-use crate::cluster::schemas::{Kind, Kinds, Unresolved};
-use crate::ownership::complete::complete;
-use crate::ownership::pattern::Pattern;
-use crate::ownership::rule::{Policy, PolicySet, ScalePath, Target};
+use crate::cluster::target::target;
+use crate::ownership::rule::{Policy, PolicySet};
 use crate::telemetry::policies::PolicyMetrics;
 
 /// Name of the readiness gate that [`run`] needs.
@@ -105,45 +103,9 @@ pub fn policy_set(scene: &Scene) -> PolicySet {
             .1
             .push(compiled.policy.clone());
     }
-    PolicySet::new(
-        by_target.into_iter().map(|(resource, (version, policies))| {
-            Arc::new(target(&resource, &version, policies, &scene.kinds))
-        }),
-    )
-}
-
-fn target(resource: &GroupResource, version: &str, policies: Vec<Arc<Policy>>, kinds: &Kinds) -> Target {
-    let kind = kinds.get(resource);
-    Target {
-        group: resource.group.as_str().into(),
-        resource: resource.resource.as_str().into(),
-        version: version.into(),
-        any_version: !kind.converts && matches!(kind.unresolved, Some(Unresolved::VersionNotServed { .. })),
-        schema: kind.schema.clone(),
-        versions: kind.versions.clone(),
-        scale: scale(resource, &kind),
-        sensitive: resource.group.is_empty() && resource.resource == "secrets",
-        policies: policies.into_iter().map(|policy| complete(&policy, &kind.schema)).collect(),
-    }
-}
-
-/// From the CRD, or from the table of the built-in kinds with `/scale`.
-fn scale(resource: &GroupResource, kind: &Kind) -> Option<ScalePath> {
-    let built_in = match (resource.group.as_str(), resource.resource.as_str()) {
-        ("apps", "deployments" | "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
-            Some(".spec.replicas")
-        }
-        _ => None,
-    };
-    let path = kind.replicas.as_deref().or(built_in)?;
-    match Pattern::parse(path) {
-        Ok(replicas) => Some(ScalePath { replicas }),
-        Err(error) => {
-            // The API server accepts only plain paths, so this is a bug of ours.
-            tracing::error!(%resource, path, %error, "the path behind /scale cannot be read");
-            None
-        }
-    }
+    PolicySet::new(by_target.into_iter().map(|(resource, (version, policies))| {
+        Arc::new(target(&resource, &version, policies, &scene.kinds.get(&resource)))
+    }))
 }
 
 fn report(scene: &Scene, metrics: &PolicyMetrics) {
@@ -171,7 +133,6 @@ mod tests {
     use super::*;
     use crate::cluster::in_force::{judge, with_compiler};
     use crate::cluster::policies::StoredPolicy;
-    use crate::cluster::schemas::Unresolved;
 
     fn policy(name: &str, group: &str, resource: &str, path: &str) -> Arc<StoredPolicy> {
         Arc::new(StoredPolicy {
@@ -218,19 +179,5 @@ mod tests {
     fn what_does_not_compile_is_not_there() {
         let set = policy_set(&scene(vec![policy("a", "example.com", "things", "spec")]));
         assert_eq!(set.targets().count(), 0);
-    }
-
-    #[test]
-    fn the_count_behind_scale_comes_from_the_crd_or_from_the_table() {
-        let replicas = |group: &str, resource: &str, path: Option<&str>| {
-            let resource = GroupResource { group: group.to_owned(), resource: resource.to_owned() };
-            let mut kind = Kind::without_crd(&resource, Unresolved::NotLoaded);
-            kind.replicas = path.map(str::to_owned);
-            scale(&resource, &kind).map(|scale| scale.replicas.to_string())
-        };
-        assert_eq!(replicas("apps", "statefulsets", None).as_deref(), Some(".spec.replicas"));
-        assert_eq!(replicas("", "replicationcontrollers", None).as_deref(), Some(".spec.replicas"));
-        assert_eq!(replicas("apps", "daemonsets", None), None);
-        assert_eq!(replicas("example.com", "things", Some(".spec.n")).as_deref(), Some(".spec.n"));
     }
 }

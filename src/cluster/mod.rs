@@ -3,7 +3,7 @@
 //! Input: a kubeconfig or the pod's service account. Output: a [`client`] that
 //! names itself, writes that carry a manager ([`write`]), single live reads
 //! ([`read`]), a [`feed`] of the policies ([`policies`], [`in_force`]) and the
-//! kinds they govern ([`schemas`]), the labels of [`namespaces`], who is in them
+//! kinds they govern ([`schemas`], [`target`]), the labels of [`namespaces`], who is in them
 //! ([`accounts`]), and what webhook [`replicas`] say of themselves.
 //!
 //! Must not decide anything about ownership: that is `ownership` and `policy`.
@@ -18,4 +18,5 @@ pub mod policies;
 pub mod read;
 pub mod replicas;
 pub mod schemas;
+pub mod target;
 pub mod write;

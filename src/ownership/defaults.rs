@@ -195,13 +195,28 @@ const PROBE: Fields = &[
     (".grpc.service", Json("\"\"")),
 ];
 
+/// What the API server puts at a path by itself, for who has no object to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coded {
+    /// This JSON.
+    Json(&'static str),
+    /// Something that depends on the rest of the object.
+    ByObject,
+}
+
+/// The default that the API server's code has for a path of a kind.
+#[must_use]
+pub fn coded(group: &str, resource: &str, path: &[Element]) -> Option<Coded> {
+    put(group, resource, path).map(|put| match put {
+        Json(json) => Coded::Json(json),
+        Same(_) | PullPolicy => Coded::ByObject,
+    })
+}
+
 /// Whether the API server would have put `given` at `path` of the new `object` by itself.
 #[must_use]
 pub(super) fn is_default(target: &Target, object: Node<'_, '_>, path: &[Element], given: Raw<'_>) -> bool {
-    let of_target =
-        |(group, resource, ..): &&Kind| *group == &*target.group && *resource == &*target.resource;
-    let Some((_, _, pod, fields)) = KINDS.iter().find(of_target) else { return false };
-    let put = find(fields, path).or_else(|| in_pod(below(pod.as_ref()?, path)?));
+    let put = put(&target.group, &target.resource, path);
     // A value that cannot be read is no default: it counts as set.
     match put {
         None => false,
@@ -216,6 +231,12 @@ pub(super) fn is_default(target: &Target, object: Node<'_, '_>, path: &[Element]
             given.text() == if latest { "\"Always\"" } else { "\"IfNotPresent\"" }
         }
     }
+}
+
+fn put(group: &str, resource: &str, path: &[Element]) -> Option<Put> {
+    let of_target = |kind: &&Kind| kind.0 == group && kind.1 == resource;
+    let (_, _, pod, fields) = KINDS.iter().find(of_target)?;
+    find(fields, path).or_else(|| in_pod(below(pod.as_ref()?, path)?))
 }
 
 fn in_pod(path: &[Element]) -> Option<Put> {

@@ -217,7 +217,9 @@ fn of_owner(names: &[OwnerName]) -> String {
     if names.is_empty() { String::new() } else { format!("; owned by {}", owners(names)) }
 }
 
-fn owners(names: &[OwnerName]) -> String {
+/// Owners as a message names them.
+#[must_use]
+pub fn owners(names: &[OwnerName]) -> String {
     let one = |owner: &OwnerName| {
         if owner.identities.is_empty() {
             return owner.name.to_string();

@@ -283,6 +283,14 @@ pub fn write(set: &PathSet) -> String {
     writer.out
 }
 
+/// An element as the key that it is in FieldsV1, for example `f:spec` or `v:"x"`.
+#[must_use]
+pub fn element_key(element: &Element) -> String {
+    let mut key = String::new();
+    write_element(&mut key, element);
+    key
+}
+
 #[derive(Default)]
 struct Writer {
     out: String,

@@ -86,14 +86,18 @@ pub(super) fn owner_names(policy: &Policy, indexes: &[usize]) -> Vec<OwnerName> 
     let mut names: Vec<OwnerName> = Vec::new();
     for owner in indexes.iter().filter_map(|index| policy.owners.get(*index)) {
         if !names.iter().any(|known| known.name == owner.name) {
-            names.push(owner_name(owner));
+            names.push(OwnerName::of(owner));
         }
     }
     names
 }
 
-fn owner_name(owner: &Owner) -> OwnerName {
-    OwnerName { name: owner.name.clone(), identities: owner.subjects.iter().map(describe).collect() }
+impl OwnerName {
+    /// The names of an owner and of its identities.
+    #[must_use]
+    pub fn of(owner: &Owner) -> Self {
+        Self { name: owner.name.clone(), identities: owner.subjects.iter().map(describe).collect() }
+    }
 }
 
 /// A subject as people write it.

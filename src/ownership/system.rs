@@ -20,6 +20,15 @@ const POD_GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:pod-garba
 /// All controllers where they share one credential.
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 
+/// Everybody in this table, for enforcers that see who writes but not in what shape.
+pub const IDENTITIES: [&str; 5] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    NAMESPACE_CONTROLLER,
+    TTL_AFTER_FINISHED,
+    POD_GARBAGE_COLLECTOR,
+    CONTROLLER_MANAGER,
+];
+
 /// Finalizers that the API server sets for the way of deletion; the garbage collector removes them.
 const DELETION_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
 

@@ -3,7 +3,7 @@
 //! Input: a policy's name, generation and spec. Output: the rules that
 //! [`ownership::decide`](crate::ownership::decide) works with, or every error with the place it
 //! stands at. Paths compile without a schema; whether the schema has them is a condition, not an
-//! error. What this version does not honour is refused by name: nothing is silently ignored.
+//! error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const SERVER_METADATA: [&str; 9] = [
 /// # Errors
 /// Everything that is wrong with the spec, not only the first.
 pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Policy, CompileErrors> {
-    let mut errors = unsupported(spec);
+    let mut errors = Vec::new();
     let mode = mode(spec.mode);
     let mut owners = Vec::new();
     let mut claims: Vec<(Claim, String)> = Vec::new();
@@ -59,6 +59,9 @@ pub fn compile(name: &str, generation: i64, spec: &FieldPolicySpec) -> Result<Po
         });
     }
     unclaimed_reads(&claims, &mut errors);
+    if spec.admission_policy != api::AdmissionPolicy::None {
+        unseen_mutators(&claims, &mut errors);
+    }
     let integrity = Integrity {
         mode: spec.integrity.mode.map_or(mode, self::mode),
         co_ownership: self::mode(spec.integrity.co_ownership),
@@ -113,18 +116,6 @@ pub fn paused_until(spec: &FieldPolicySpec) -> Result<Option<i64>, CompileError>
         Ok(time) => Ok(Some(time.as_second())),
         Err(error) => Err(CompileError::new("spec.pausedUntil", format!("not an RFC 3339 time: {error}"))),
     }
-}
-
-/// What the type has and this version does not do yet. Each is refused by its name.
-fn unsupported(spec: &FieldPolicySpec) -> Vec<CompileError> {
-    let mut errors = Vec::new();
-    let mut refuse = |at: String, what: &str| {
-        errors.push(CompileError::new(at, format!("{what} is not honoured by this version; remove it")));
-    };
-    if spec.admission_policy != api::AdmissionPolicy::None {
-        refuse("spec.admissionPolicy".to_owned(), "admissionPolicy other than None");
-    }
-    errors
 }
 
 pub(super) fn claim(
@@ -232,6 +223,21 @@ fn unclaimed_reads(claims: &[(Claim, String)], errors: &mut Vec<CompileError>) {
                 ));
             }
         }
+    }
+}
+
+/// A generated admission policy sees what became of a write, and not who made it so: it would refuse what the claim's
+/// mutators may do.
+fn unseen_mutators(claims: &[(Claim, String)], errors: &mut Vec<CompileError>) {
+    for (claim, at) in claims.iter().filter(|(claim, _)| !claim.mutators.is_empty()) {
+        errors.push(CompileError::new(
+            format!("{at}.mutators"),
+            format!(
+                "{} has mutators, whose changes a generated admission policy cannot tell from anybody's: remove them, \
+                 or set admissionPolicy to None",
+                claim.pattern
+            ),
+        ));
     }
 }
 

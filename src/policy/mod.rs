@@ -4,6 +4,7 @@
 
 pub mod compile;
 pub mod error;
+pub mod export_vap;
 pub mod lint;
 mod select;
 pub mod when;

@@ -1,9 +1,14 @@
 //! The documentation says what is so: its samples compile, its commands run, its output is real.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use fieldkeeper::api::FieldPolicy;
+use fieldkeeper::cluster::in_force::GroupResource;
+use fieldkeeper::cluster::schemas::Kind;
+use fieldkeeper::cluster::target::target;
 use fieldkeeper::policy::compile::compile;
+use fieldkeeper::policy::export_vap::{Action, EXCLUDED_NAMESPACES, Facts, generate};
 
 use crate::harness::{ControlPlane, Options, repository};
 
@@ -39,6 +44,39 @@ fn the_tour_in_the_readme_is_what_the_playground_prints() {
         lines(shown),
         lines(printed),
         "the tour has changed: put this between the marks in README.md\n{printed}"
+    );
+}
+
+#[test]
+fn the_admission_policy_in_the_documentation_is_what_its_policy_becomes() {
+    let page = std::fs::read_to_string(repository("docs/admission-policy.md")).unwrap();
+    let policy: FieldPolicy = serde_saphyr::from_str(blocks(&page, "yaml")[0]).unwrap();
+    let name = policy.metadata.name.as_deref().unwrap();
+    let compiled = Arc::new(compile(name, 1, &policy.spec).unwrap());
+    let crds = fieldkeeper::api::crds();
+    let crd = crds.iter().find(|crd| crd.spec.names.plural == policy.spec.target.resource).unwrap();
+    let kind = Kind::from_crd(&serde_json::to_value(crd).unwrap(), &policy.spec.target.version);
+    let resource = GroupResource {
+        group: policy.spec.target.group.clone(),
+        resource: policy.spec.target.resource.clone(),
+    };
+    let facts = Facts {
+        target: &target(&resource, &policy.spec.target.version, vec![compiled.clone()], &kind),
+        schema_known: kind.unresolved.is_none(),
+        subresources: kind.subresources.as_deref().unwrap(),
+        custom: true,
+        excluded_namespaces: &EXCLUDED_NAMESPACES.map(str::to_owned).into(),
+        action: Action::Deny,
+    };
+    let (rules, binding) = *generate(&compiled, &facts).objects.unwrap();
+    let documents = [serde_saphyr::to_string(&rules).unwrap(), serde_saphyr::to_string(&binding).unwrap()];
+    let becomes = documents.join("---\n");
+    let shown = page.split("<!-- generated: begin -->").nth(1).unwrap();
+    let shown = shown.split("<!-- generated: end -->").next().unwrap();
+    let shown = blocks(shown, "yaml").first().copied().unwrap_or_default();
+    assert_eq!(
+        shown, becomes,
+        "put this between the marks in docs/admission-policy.md\n```yaml\n{becomes}```"
     );
 }
 

@@ -164,3 +164,19 @@ async fn applying_the_first_policy_on_a_kind_checks_it_against_the_cluster() {
         ["spec.target: there is no resource deployment.apps in this cluster"]
     );
 }
+
+#[test]
+fn mutators_beside_a_generated_admission_policy_are_a_finding_that_names_the_claim() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    let mutated = SMELLY
+        .replace("mode: Audit", "mode: Audit\n  admissionPolicy: Deny")
+        .replace("- path: .spec.taints[key=\"a\"]", "- {path: .spec.size, mutators: [{name: vpa}]}");
+    std::fs::write(&file, mutated).unwrap();
+    let (code, out, _) = lint(&["-f", text(&file)]);
+    assert_eq!(code, 1, "{out}");
+    assert!(
+        out.contains("spec.owners[a].fields[1].mutators") && out.contains(".spec.size has mutators"),
+        "{out}"
+    );
+}

@@ -13,6 +13,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod admission_policy;
 mod anykind;
 mod arena;
 mod bypasses;

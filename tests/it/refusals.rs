@@ -146,19 +146,17 @@ async fn a_policy_that_does_not_compile_is_refused_with_the_place_and_one_in_pla
 }
 
 #[tokio::test]
-async fn what_is_not_honoured_yet_is_refused_by_name() {
+async fn mutators_and_a_generated_admission_policy_do_not_go_together() {
     let arena = arena().await;
     let call = Call::create("", &Value::Null)
         .at("/apis/fieldkeeper.dev/v1alpha1/fieldpolicies")
         .dry_run()
         .body(&json!({
-            "apiVersion": "fieldkeeper.dev/v1alpha1", "kind": "FieldPolicy", "metadata": {"name": "later"},
+            "apiVersion": "fieldkeeper.dev/v1alpha1", "kind": "FieldPolicy", "metadata": {"name": "mutated"},
             "spec": {"target": {"group": "arena.example.com", "version": "v1", "resource": "ponds"},
-                     "admissionPolicy": "Deny", "unlisted": "Deny"},
+                     "admissionPolicy": "Deny",
+                     "owners": [{"name": "a", "fields": [{"path": ".spec", "mutators": [{"name": "vpa"}]}]}]},
         }));
     let reply = arena.send(&call, &Identity::admin()).await;
-    assert!(
-        reply.message().contains("spec.admissionPolicy") && reply.message().contains("not honoured"),
-        "{reply:?}"
-    );
+    assert!(reply.message().contains("spec.owners[a].fields[0].mutators: .spec has mutators"), "{reply:?}");
 }

@@ -77,7 +77,10 @@ pub struct FieldPolicySpec {
     /// What the API server does with writes while no webhook answers, where something is enforced.
     #[serde(default)]
     pub failure_policy: FailurePolicy,
-    /// Whether a `ValidatingAdmissionPolicy` is generated for what CEL can say.
+    /// Whether a `ValidatingAdmissionPolicy` is generated beside the webhook, for what CEL can say of this policy. It
+    /// refuses nothing that the webhook would allow, and holds while no webhook answers; with failurePolicy Ignore, no
+    /// pod can then stop a write, and rules about values hold all the same. What it leaves out stands in its annotation
+    /// `fieldkeeper.dev/left-out`. Not possible where fields have `mutators`.
     #[serde(default)]
     pub admission_policy: AdmissionPolicy,
     /// Allows to enforce with failurePolicy Fail on resources that the cluster itself needs to heal.
@@ -214,9 +217,9 @@ pub enum AdmissionPolicy {
     /// None is.
     #[default]
     None,
-    /// One that records.
+    /// One that records broken rules in the API server's audit log.
     Audit,
-    /// One that refuses; it holds when no webhook answers.
+    /// One that refuses; it holds when no webhook answers, and only records while the policy is paused.
     Deny,
 }
 

@@ -1,15 +1,20 @@
-//! Step 3: write the rules.
+//! Step 3: write the rules, and the generated admission policies.
 //!
-//! Input: the plan's steps. Output: whether the registration is as planned, or
-//! why not. Holds a writer; must not touch anything but `rules`, nor create the
-//! configuration: an installer who took it away wants it gone.
+//! Input: the plan's steps. Output: whether all is as planned, or why not. Holds
+//! a writer; must not touch anything of the registration but `rules`, nor create
+//! it: an installer who took it away wants it gone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 
+use super::admission::Step;
 use super::entry::{CONFIGURATION, Entry, Registration, Rules};
 use super::observe::Live;
 use super::plan::Plan;
@@ -47,6 +52,53 @@ pub async fn apply(writer: &Writer, live: &Live, plan: &Plan) -> Result<(), Fail
         tracing::info!(rules = %summary(step), "registration written");
     }
     Ok(())
+}
+
+/// What came of the steps for generated admission policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// Why, by FieldPolicy, where something did not work.
+    pub failed: BTreeMap<String, String>,
+    /// Whether trying again can help by itself.
+    pub retry: bool,
+}
+
+/// Applies the steps for generated admission policies, each for itself.
+pub async fn admission(writer: &Writer, steps: Vec<Step>) -> Attempt {
+    let mut attempt = Attempt::default();
+    for step in steps {
+        let (policy, what) = (step.policy().to_owned(), step.name());
+        if let Err(error) = take(writer, step).await {
+            tracing::warn!(policy, category = error.category(), %error, "writing a generated admission policy");
+            attempt.retry |= error.is_transient();
+            attempt.failed.entry(policy).or_insert_with(|| error.to_string());
+        } else {
+            tracing::info!(policy, what, "generated admission policy");
+        }
+    }
+    attempt
+}
+
+async fn take(writer: &Writer, step: Step) -> Result<(), WriteError> {
+    let (policies, bindings) = (
+        ApiResource::erase::<ValidatingAdmissionPolicy>(&()),
+        ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&()),
+    );
+    let existing = |resource, ObjectMeta { name, uid, .. }| Existing {
+        resource,
+        namespace: String::new(),
+        name: name.unwrap_or_default(),
+        uid: uid.unwrap_or_default(),
+    };
+    let (resource, object) = match step {
+        Step::WritePolicy(policy) => (policies, json!(policy)),
+        Step::WriteBinding(binding) => (bindings, json!(binding)),
+        Step::DeletePolicy(metadata) => return writer.delete(&existing(policies, metadata)).await,
+        Step::DeleteBinding(metadata) => return writer.delete(&existing(bindings, metadata)).await,
+    };
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let fields = object.as_object().cloned().unwrap_or_default();
+    writer.apply_own(Manager::PolicyControllerAdmission, &resource, "", &name, fields).await.map(drop)
 }
 
 fn existing(registration: &Registration) -> Existing {

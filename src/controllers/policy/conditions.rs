@@ -27,6 +27,7 @@ use crate::cluster::replicas::{Replica, Replicas};
 use crate::cluster::schemas::{Kind, Unresolved};
 use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::rule::Policy;
+use crate::policy::export_vap::{Action, LEFT_OUT_ANNOTATION};
 
 /// What is known beside the policy itself.
 #[derive(Clone, Debug)]
@@ -43,8 +44,30 @@ pub struct Facts<'a> {
     pub replicas: &'a Replicas,
     /// Whether the registration is as planned.
     pub outcome: Result<(), &'a Failure>,
+    /// The generated admission policy, if one is wanted.
+    pub admission: Option<Admission>,
     /// The time.
     pub now: Timestamp,
+}
+
+/// What is known of a generated admission policy.
+#[derive(Clone, Debug)]
+pub enum Admission {
+    /// It is there, or about to be.
+    Says {
+        /// Its name.
+        name: String,
+        /// How many rules it has; none, then there is no such object.
+        rules: usize,
+        /// How much of the policy they leave out.
+        left_out: usize,
+        /// What a broken rule leads to.
+        action: Action,
+    },
+    /// It cannot be kept.
+    Failed(String),
+    /// The API server's type checker has something against it.
+    Warned(Vec<String>),
 }
 
 /// A pause that is not over.
@@ -200,6 +223,43 @@ fn subjects_resolved(facts: &Facts<'_>) -> Finding {
 }
 
 fn registered(facts: &Facts<'_>) -> Finding {
+    let sent = sent(facts);
+    let (reason, message) = match &facts.admission {
+        None => return sent,
+        Some(Admission::Failed(why)) => {
+            ("AdmissionPolicyFailed", format!("the generated admission policy cannot be kept: {why}"))
+        }
+        Some(Admission::Warned(warnings)) => (
+            "AdmissionPolicyWarnings",
+            format!("rules of the generated admission policy do not fit the kind:\n{}", warnings.join("\n")),
+        ),
+        Some(Admission::Says { rules: 0, .. }) => (
+            "AdmissionPolicyEmpty",
+            "CEL can say nothing of this policy: no admission policy is generated".to_owned(),
+        ),
+        Some(Admission::Says { name, rules, left_out, action }) => {
+            let does = match action {
+                Action::Audit => "records",
+                Action::Deny => "refuses",
+            };
+            let rules = if *rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") };
+            let message = format!(
+                "{}; the ValidatingAdmissionPolicy {name} {does} by {rules}, its annotation {LEFT_OUT_ANNOTATION} \
+                 names what they leave out ({left_out})",
+                sent.message
+            );
+            return Finding { message, ..sent };
+        }
+    };
+    // What stands in the way of the webhook weighs more.
+    if sent.status == Status::True {
+        Finding::new(false, reason, message)
+    } else {
+        Finding { message: format!("{}\n{message}", sent.message), ..sent }
+    }
+}
+
+fn sent(facts: &Facts<'_>) -> Finding {
     match (facts.outcome, facts.entry) {
         (Err(Failure { reason, message, retry: _ }), _) => Finding::new(false, reason, message.as_str()),
         (Ok(()), Some(entry)) => {

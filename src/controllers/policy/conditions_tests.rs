@@ -59,6 +59,7 @@ fn facts(registration: &Registration) -> Facts<'_> {
         registration: Some(registration),
         replicas: replicas(&[("webhook-a", 1_000_000, 4)]),
         outcome: Ok(()),
+        admission: None,
         now: Timestamp::from_second(1_000).unwrap(),
     }
 }
@@ -235,4 +236,54 @@ fn a_pause_shows_while_it_lasts() {
     assert_eq!(Pause::of(&policy, facts.now), None);
     let over = status(&judged(&rest, paused), &facts).unwrap();
     assert_eq!(condition(&over, READY), is("True", "Ready"));
+}
+
+/// `Registered` beside this generated admission policy, as `(status, reason)`, and its message.
+fn registered_beside(
+    admission: Option<Admission>,
+    outcome: Result<(), &Failure>,
+) -> ((String, String), String) {
+    let registration = registration();
+    let judged = judged(&json!({}), Value::Null);
+    let status = status(&judged, &Facts { outcome, admission, ..facts(&registration) }).unwrap();
+    let conditions: Vec<Condition> = serde_json::from_value(status["conditions"].clone()).unwrap();
+    let message = conditions.into_iter().find(|condition| condition.type_ == REGISTERED).unwrap().message;
+    (condition(&status, REGISTERED), message)
+}
+
+#[test]
+fn a_generated_admission_policy_is_named_with_how_much_it_leaves_out() {
+    let says = |rules, action| {
+        Some(Admission::Says {
+            name: "p.fieldpolicies.fieldkeeper.dev".to_owned(),
+            rules,
+            left_out: 3,
+            action,
+        })
+    };
+    let (found, message) = registered_beside(says(2, Action::Deny), Ok(()));
+    assert_eq!(found, is("True", "Registered"));
+    assert!(
+        message.contains("enforce.fieldkeeper.dev") && message.contains("refuses by 2 rules"),
+        "{message}"
+    );
+    assert!(message.contains("fieldkeeper.dev/left-out") && message.contains("(3)"), "{message}");
+    let (_, message) = registered_beside(says(1, Action::Audit), Ok(()));
+    assert!(message.contains("records by 1 rule,"), "{message}");
+    assert_eq!(registered_beside(says(0, Action::Deny), Ok(())).0, is("False", "AdmissionPolicyEmpty"));
+}
+
+#[test]
+fn a_generated_admission_policy_that_is_not_as_it_should_be_stands_in_the_way_of_registered() {
+    let warned = Admission::Warned(vec!["spec.validations[0].expression: undefined field 'x'".to_owned()]);
+    let (found, message) = registered_beside(Some(warned), Ok(()));
+    assert_eq!(found, is("False", "AdmissionPolicyWarnings"));
+    assert!(message.contains("undefined field 'x'"), "{message}");
+    let failed = || Some(Admission::Failed("not permitted".to_owned()));
+    assert_eq!(registered_beside(failed(), Ok(())).0, is("False", "AdmissionPolicyFailed"));
+    // The webhook's own trouble comes first, and the other is not forgotten.
+    let failure = Failure { reason: "NotInstalled", message: "there is none".to_owned(), retry: None };
+    let (found, message) = registered_beside(failed(), Err(&failure));
+    assert_eq!(found, is("False", "NotInstalled"));
+    assert!(message.starts_with("there is none\n") && message.contains("not permitted"), "{message}");
 }

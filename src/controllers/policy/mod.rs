@@ -1,16 +1,18 @@
 //! The policy controller: FieldPolicies to webhook rules and statuses.
 //!
-//! Input: the cluster. Output: rules in the registration, a status on each
-//! policy. Everything is planned anew at each change, over all policies: their
+//! Input: the cluster. Output: rules in the registration, admission policies
+//! generated where a policy asks for it, a status on each policy. Everything is planned anew at each change, over all policies: their
 //! targets share entries.
 //!
 //! There is no leader election: what is applied follows from what is stored, so
 //! two instances write the same, under the same managers, and the API server
 //! makes nothing of the second write.
 
+pub mod admission;
 pub mod apply;
 pub mod conditions;
 pub mod entry;
+pub mod generated;
 pub mod observe;
 pub mod paths;
 pub mod plan;
@@ -45,11 +47,14 @@ pub async fn run(client: Client) {
             let plan = plan::plan(&observation.scene, observation.live.registration());
             let outcome = apply::apply(&writer, &observation.live, &plan).await;
             let outcome = outcome.as_ref().copied();
+            let wanted = admission::wanted(&observation.scene, observation.live.registration(), now);
+            let attempt = apply::admission(&writer, admission::steps(&wanted, &observation.generated)).await;
             let accounts = directory.look(&observation.scene.policies).await;
-            let reported = report::report(&writer, &observation, &plan, outcome, accounts, now).await;
+            let done = report::Done { outcome, wanted: &wanted, attempt: &attempt };
+            let reported = report::report(&writer, &observation, &plan, &done, accounts, now).await;
             let missing = report::misses_subjects(&observation.scene.policies, accounts);
             let asked = outcome.err().and_then(|failure| failure.retry);
-            failures = if asked.is_some() || !reported { failures + 1 } else { 0 };
+            failures = if asked.is_some() || attempt.retry || !reported { failures + 1 } else { 0 };
             let pause = report::until_a_pause_changes(&observation.scene.policies, now);
             again = next_look(failures, asked.flatten(), pause);
             if missing {

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::entry::{CONFIGURATION, Registration};
+use super::generated::{self, Generated};
 use crate::cluster::feed::{self, Feed, Scene};
 use crate::cluster::in_force::with_compiler;
 use crate::cluster::replicas::{self, Replicas};
@@ -52,6 +53,8 @@ pub struct Observation {
     pub scene: Scene,
     /// The registration.
     pub live: Live,
+    /// Generated admission policies.
+    pub generated: Generated,
     /// What webhook replicas report.
     pub replicas: Replicas,
 }
@@ -60,6 +63,7 @@ pub struct Observation {
 pub struct Observer {
     feed: Feed,
     live: watch::Receiver<Live>,
+    generated: watch::Receiver<Generated>,
     replicas: watch::Receiver<Replicas>,
 }
 
@@ -68,15 +72,17 @@ pub struct Observer {
 pub fn observer(client: Client) -> (Observer, BoxFuture<'static, ()>) {
     let (feed, feeding) = feed::feed(client.clone());
     let (sender, live) = watch::channel(Live::default());
+    let (generated_in, generated) = watch::channel(Generated::default());
     let (reported, replicas) = watch::channel(Replicas::default());
     let watches = async move {
         tokio::select! {
             () = feeding => {}
             () = follow(client.clone(), sender) => {}
-            () = replicas::follow(client, reported) => {}
+            () = replicas::follow(client.clone(), reported) => {}
+            () = generated::follow(client, generated_in) => {}
         }
     };
-    (Observer { feed, live, replicas }, watches.boxed())
+    (Observer { feed, live, generated, replicas }, watches.boxed())
 }
 
 impl Observer {
@@ -91,6 +97,10 @@ impl Observer {
                     changed.ok()?;
                     self.feed.scene(&with_compiler)
                 }
+                changed = self.generated.changed() => {
+                    changed.ok()?;
+                    self.feed.scene(&with_compiler)
+                }
                 changed = self.replicas.changed() => {
                     changed.ok()?;
                     self.feed.scene(&with_compiler)
@@ -101,11 +111,12 @@ impl Observer {
                 }
             };
             let live = self.live.borrow_and_update().clone();
+            let generated = self.generated.borrow_and_update().clone();
             let Some(scene) = scene.filter(|_| live != Live::Unknown) else { continue };
             let patience = *impatient.get_or_insert_with(|| Instant::now() + KINDS);
-            if scene.is_complete() || patience <= Instant::now() {
+            if (scene.is_complete() && generated.is_settled()) || patience <= Instant::now() {
                 let replicas = self.replicas.borrow_and_update().clone();
-                return Some(Observation { scene, live, replicas });
+                return Some(Observation { scene, live, generated, replicas });
             }
         }
     }

@@ -4,12 +4,14 @@
 //! policy, written through /status by apply. Holds a writer; must not write
 //! when only a time would differ, nor while the FieldPolicy CRD is gone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::apply::Failure;
-use super::conditions::{Facts, Pause, status};
+use super::admission::{self, Wanted};
+use super::apply::{Attempt, Failure};
+use super::conditions::{Admission, Facts, Pause, status};
 use super::observe::Observation;
 use super::plan::Plan;
 use super::subjects::{self, Subjects};
@@ -19,23 +21,35 @@ use crate::cluster::policies;
 use crate::cluster::replicas::Replicas;
 use crate::cluster::write::{Existing, WriteError, Writer};
 use crate::managers::Manager;
+use crate::policy::export_vap;
+
+/// What was done before.
+#[derive(Clone, Copy, Debug)]
+pub struct Done<'a> {
+    /// Whether the registration is as planned.
+    pub outcome: Result<(), &'a Failure>,
+    /// The admission policies that are wanted.
+    pub wanted: &'a BTreeMap<String, Wanted>,
+    /// What came of writing them.
+    pub attempt: &'a Attempt,
+}
 
 /// Writes what is new. False if some write should be tried again.
 pub async fn report(
     writer: &Writer,
     observation: &Observation,
     plan: &Plan,
-    outcome: Result<(), &Failure>,
+    done: &Done<'_>,
     accounts: &Accounts,
     now: Timestamp,
 ) -> bool {
     if observation.scene.held.is_some() {
         return true;
     }
-    let mut done = true;
+    let mut written = true;
     for judged in &observation.scene.policies {
         let subjects = judged.in_force.as_ref().map(|compiled| subjects::check(&compiled.spec, accounts));
-        let facts = Facts { subjects, ..facts(judged, observation, plan, outcome, now) };
+        let facts = Facts { subjects, ..facts(judged, observation, plan, done, now) };
         let Some(status) = status(judged, &facts) else { continue };
         let object = Existing {
             resource: policies::resource(),
@@ -48,18 +62,18 @@ pub async fn report(
             Ok(_) | Err(WriteError::Gone { .. }) => {}
             Err(error) => {
                 tracing::warn!(policy = judged.stored.name, category = error.category(), %error, "writing status");
-                done &= !error.is_transient();
+                written &= !error.is_transient();
             }
         }
     }
-    done
+    written
 }
 
 fn facts<'a>(
     judged: &Judged,
     observation: &'a Observation,
     plan: &Plan,
-    outcome: Result<(), &'a Failure>,
+    done: &Done<'a>,
     now: Timestamp,
 ) -> Facts<'a> {
     let resource = judged.in_force.as_ref().map(Compiled::resource);
@@ -69,9 +83,35 @@ fn facts<'a>(
         subjects: None,
         registration: observation.live.registration(),
         replicas: &observation.replicas,
-        outcome,
+        outcome: done.outcome,
+        admission: admission(judged, observation, done),
         now,
     }
+}
+
+fn admission(judged: &Judged, observation: &Observation, done: &Done<'_>) -> Option<Admission> {
+    let name = &judged.stored.name;
+    let wanted = done.wanted.get(name);
+    if let Some(why) = done.attempt.failed.get(name) {
+        return Some(Admission::Failed(why.clone()));
+    }
+    let wanted = wanted?;
+    if let Some(why) = observation.generated.error() {
+        return Some(Admission::Failed(why.to_owned()));
+    }
+    let generated = wanted.generated.as_ref()?;
+    let name = export_vap::name(name);
+    let live = observation.generated.policies.objects.as_ref().and_then(|policies| policies.get(&name));
+    let warnings = live.map(admission::warnings).unwrap_or_default();
+    if !warnings.is_empty() {
+        return Some(Admission::Warned(warnings));
+    }
+    Some(Admission::Says {
+        name,
+        rules: generated.rules(),
+        left_out: generated.left_out.len(),
+        action: wanted.action,
+    })
 }
 
 /// Whether some policy names an account that is not there, or that could not be looked for.

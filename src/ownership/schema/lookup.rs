@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{ListKey, ListShape, Schema, SchemaNode};
 use crate::ownership::element::Element;
-use crate::ownership::raw::{Raw, RawError, Tree};
+use crate::ownership::raw::{Raw, RawError};
 use crate::ownership::value;
 
 /// One step of a pattern.
@@ -77,22 +77,29 @@ impl Schema {
         found
     }
 
-    /// Whether a value is what the schema puts at a path when nobody sets it:
-    /// the default of the field, or its part of the default of a field above.
+    /// Whether a value is what the schema puts at a path when nobody sets it.
     pub fn is_default(&self, path: &[Element], given: Raw<'_>) -> Result<bool, RawError> {
+        for default in self.defaults_at(path)? {
+            if value::equal(default, given)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the schema puts at a path when nobody sets it: the default of the field, and its part of the default of
+    /// each field above that has one.
+    pub fn defaults_at(&self, path: &[Element]) -> Result<Vec<Raw<'_>>, RawError> {
+        let mut found = Vec::new();
         let mut node = self.root();
         for depth in 0..=path.len() {
-            if let (Some(default), Some(rest)) = (node.default_value(), path.get(depth..))
-                && let tree = Tree::new(default)?
-                && let Some(default) = value::at(tree.root(), rest, node)?
-                && value::equal(default, given)?
-            {
-                return Ok(true);
+            if let (Some(default), Some(rest)) = (node.default_value(), path.get(depth..)) {
+                found.extend(value::find(default, rest, node)?);
             }
             let Some(child) = path.get(depth).and_then(|element| node.child(element)) else { break };
             node = child;
         }
-        Ok(false)
+        Ok(found)
     }
 }
 

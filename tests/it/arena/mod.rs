@@ -256,6 +256,20 @@ impl Call {
         self
     }
 
+    /// The manager that the request names.
+    pub fn field_manager(&self) -> Option<&str> {
+        let mut options = self.query.iter();
+        options.find(|(name, _)| name == "fieldManager").map(|(_, value)| value.as_str())
+    }
+
+    /// Which part of an object it is sent to; empty for the object itself.
+    pub fn subresource(&self) -> &str {
+        ["status", "scale"]
+            .into_iter()
+            .find(|name| self.path.ends_with(&format!("/{name}")))
+            .unwrap_or_default()
+    }
+
     fn uri(&self) -> String {
         let mut uri = self.path.clone();
         for (index, (name, value)) in self.query.iter().enumerate() {

@@ -6,9 +6,9 @@
 //!
 //! `FIELDKEEPER_RANDOM_SEED=n` replays one round, `FIELDKEEPER_RANDOM_STEPS=n` runs fresh rounds for so many steps.
 
-mod generator;
+pub mod generator;
 mod judge;
-mod policy;
+pub mod policy;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
