@@ -13,9 +13,9 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
-use super::conditions::Pause;
 use super::entry::Registration;
 use super::generated::Generated;
+use super::pause::Pause;
 use super::subresources;
 use crate::api::field_policy::AdmissionPolicy;
 use crate::cluster::feed::Scene;

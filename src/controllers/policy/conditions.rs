@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::apply::Failure;
 use super::entry::{Entry, Registration};
 use super::paths;
+use super::pause::Pause;
 use super::plan::enforces;
 use super::subjects::Subjects;
 use crate::api::conditions::{Observation, Status, set_condition};
@@ -25,7 +26,6 @@ use crate::api::field_policy::status::{
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::replicas::{Replica, Replicas};
 use crate::cluster::schemas::{Kind, Unresolved};
-use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::rule::Policy;
 use crate::policy::export_vap::{Action, LEFT_OUT_ANNOTATION};
 
@@ -68,26 +68,6 @@ pub enum Admission {
     Failed(String),
     /// The API server's type checker has something against it.
     Warned(Vec<String>),
-}
-
-/// A pause that is not over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// Whether it has begun: one that lies too far ahead does not count yet.
-    pub began: bool,
-    /// Seconds until that changes.
-    pub changes_in: i64,
-}
-
-impl Pause {
-    /// The pause of a policy, if it has one that is not over, by the same rule as the decision's.
-    #[must_use]
-    pub fn of(policy: &Policy, now: Timestamp) -> Option<Self> {
-        let left = policy.paused_until?.saturating_sub(now.as_second());
-        let began = left <= MAX_PAUSE;
-        let changes_in = if began { left } else { left.saturating_sub(MAX_PAUSE) };
-        (left > 0).then_some(Self { began, changes_in })
-    }
 }
 
 /// One condition without its type.

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::cluster::in_force::{GroupResource, judge, with_compiler};
 use crate::cluster::policies::StoredPolicy;
+use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::schema::Schema;
 
 fn stored(rest: &Value, status: Value) -> StoredPolicy {

@@ -15,6 +15,7 @@ pub mod entry;
 pub mod generated;
 pub mod observe;
 pub mod paths;
+pub mod pause;
 pub mod plan;
 pub mod report;
 pub mod subjects;

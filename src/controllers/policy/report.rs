@@ -11,8 +11,9 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::admission::{self, Wanted};
 use super::apply::{Attempt, Failure};
-use super::conditions::{Admission, Facts, Pause, status};
+use super::conditions::{Admission, Facts, status};
 use super::observe::Observation;
+use super::pause::Pause;
 use super::plan::Plan;
 use super::subjects::{self, Subjects};
 use crate::cluster::accounts::Accounts;
