@@ -72,19 +72,21 @@ fn prove(scope: &Scope<'_, '_>, change: &Change<'_>, releases: bool) -> Origin {
         None => operation == Operation::Update && subresource == facts.subresource,
     };
     let finalizers = [Element::field("metadata"), Element::field("finalizers")];
+    let path = change.path.elements();
+    // A list of items that is applied empty is in no entry.
+    let leaves_no_trace =
+        change.node == NodeKind::Leaf && change.new.is_some_and(|value| value.kind() == Kind::Array);
     // A list that is gone as a whole tells of no tracking.
     let dropped = releases && !tracking.is_empty();
     let live = tracking.movements.iter().any(|moved| {
         (dropped && moved.lost.has_below(&finalizers))
             || (written_under(&moved.manager, moved.operation, &moved.subresource)
+                // What was there before the first apply is filed by an apply.
+                && !(leaves_no_trace && moved.manager == BEFORE_FIRST_APPLY)
                 && (moved.retimed || !moved.gained.is_empty()))
     });
     let mut candidates =
         tracking.after().filter(|entry| written_under(&entry.manager, entry.operation, &entry.subresource));
-    let path = change.path.elements();
-    // A list of items that is applied empty is in no entry.
-    let leaves_no_trace =
-        change.node == NodeKind::Leaf && change.new.is_some_and(|value| value.kind() == Kind::Array);
     let innocent = |entry: &ManagedFieldsEntry<'_>| {
         !(leaves_no_trace && entry.operation == Operation::Apply)
             && is_reviewed_version(scope.target, &entry.api_version)

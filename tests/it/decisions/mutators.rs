@@ -137,6 +137,14 @@ fn a_list_of_items_that_is_applied_empty_is_the_requests_though_no_entry_holds_i
     assert_eq!(judged("Apply"), [".spec.requested"]);
     // Of a plain write an empty list is recorded like any other value.
     assert_eq!(judged("Update"), [""; 0]);
+    // The first apply on an untracked object, of nothing but the list, leaves no entry of its own at all.
+    let untracked = with(pool(), "/metadata/managedFields", json!([]));
+    let past =
+        entry("before-first-apply", "Update", "", json!({"f:spec": {"f:handOff": {}, "f:targetNodes": {}}}));
+    let new = with(with(pool(), "/spec/requested", json!([])), "/metadata/managedFields", json!([past]));
+    let verdict =
+        Request::update(&untracked, &new).by("mallory").under("mallory").judge(&target(&[NODEPOOLS]));
+    assert_eq!(refused(&verdict), [".spec.requested"]);
 }
 
 #[test]

@@ -29,6 +29,9 @@ const STEPS: usize = 60;
 /// What every run goes through; a fresh seed comes on top.
 const SEEDS: [u64; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 
+/// Times that a write is sent again which could not be decided in time.
+const BUSY: usize = 10;
+
 /// Rounds at the same time, each with a kind and a policy of its own.
 const LANES: usize = 3;
 
@@ -199,7 +202,7 @@ impl<'a> Lane<'a> {
         } else {
             Some(send(&self.twins[attempt.who], &attempt.call.clone().dry_run()).await)
         };
-        let reply = send(&self.people[attempt.who], &attempt.call).await;
+        let reply = self.decided(attempt).await;
         done.steps.fetch_add(1, Ordering::Relaxed);
         if let Some(would) = would.as_ref().filter(|would| would.code >= 300) {
             done.invalid.fetch_add(1, Ordering::Relaxed);
@@ -248,6 +251,18 @@ impl<'a> Lane<'a> {
             return Err(context("accused of another field", &reply, &more));
         }
         Ok(reply)
+    }
+
+    /// Sends it again while the machine is too busy for the webhook to read the object behind a `/scale` in time: it
+    /// then refuses, and says that it could not decide.
+    async fn decided(&self, attempt: &Attempt) -> Reply {
+        for _ in 0..BUSY {
+            let reply = send(&self.people[attempt.who], &attempt.call).await;
+            if !reply.message().contains("reading the object took too long") {
+                return reply;
+            }
+        }
+        send(&self.people[attempt.who], &attempt.call).await
     }
 
     /// Replaces the policy, and asks until its own marker is defended.
