@@ -30,6 +30,8 @@ async fn a_policy_enforces_once_every_webhook_replica_judges_by_it_and_not_witho
     let replica = tokio::spawn(webhook.background);
     assert_eq!(ground.condition("pools", "Enforcing", "RulesLive").await, "True");
     assert_eq!(ground.condition("pools", "Ready", "Ready").await, "True");
+    let wait = ["wait", "--for=condition=Ready", "fieldpolicy/pools", "--timeout=10s"];
+    ground.plane().kubectl(&wait).await.unwrap().ok().unwrap();
     let message = ground.message("pools", "Enforcing").await;
     assert!(message.contains("to 1 webhook replica, outside of the namespaces"), "{message}");
     ground.write(&policy("pools", POOLS, &json!({"mode": "Enforce", "unlisted": "Warn"}))).await;
