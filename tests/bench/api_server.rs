@@ -16,14 +16,18 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use harness::{ControlPlane, Identity, Options, eventually};
+use bytes::Bytes;
+use harness::{ControlPlane, Identity, Options, Process, eventually, free_ports, serve};
+use http::Request;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 const CRD: &str = include_str!("../data/arena-crd.yaml");
 const POLICY: &str = include_str!("../data/arena-policy.yaml");
@@ -31,6 +35,8 @@ const KINDS: [&str; 3] = ["plains", "constants", "ponds"];
 const SIZES: [usize; 3] = [2_000, 15_000, 50_000];
 const ROUNDS: usize = 400;
 const BOUND: f64 = 1.25;
+/// Makes this program the constant webhook; port, certificate and key follow.
+const CONSTANT: &str = "--constant";
 const RBAC: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -47,6 +53,13 @@ subjects: [{kind: Group, name: "system:authenticated", apiGroup: rbac.authorizat
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [what, port, certificate, key] = &*args
+        && what == CONSTANT
+    {
+        serve_constant(port, certificate, key).await;
+        return ExitCode::SUCCESS;
+    }
     let plane = ControlPlane::start(Options::api_only()).await.unwrap();
     let fieldkeeper = plane.install_fieldkeeper().await.unwrap();
     for plural in KINDS {
@@ -58,7 +71,7 @@ async fn main() -> ExitCode {
     plane.apply(RBAC).await.unwrap();
     plane.apply(POLICY).await.unwrap();
     fieldkeeper.registered(&plane, "ponds").await.unwrap();
-    constant_webhook(&plane).await;
+    let _constant = constant_webhook(&plane).await;
 
     let creator = plane.client(&Identity::person("creator", &[]), "bench").await.unwrap();
     let owner = plane.client(&Identity::service_account("ponds", "ctrl-a"), "bench").await.unwrap();
@@ -128,10 +141,15 @@ async fn patch(client: &Client, plural: &str, name: &str, size: &str) -> kube::R
     api(client, plural).patch(name, &params, &Patch::Merge(&patch)).await
 }
 
-/// Registers and serves a webhook that allows everything: the least that any webhook costs.
-async fn constant_webhook(plane: &ControlPlane) {
-    let served = plane.serve_webhook("constant", |request| std::future::ready(yes(request.body())));
-    let (endpoint, _) = served.await.unwrap();
+/// Registers and starts a webhook that allows everything: the least that any webhook costs. It is a process of its
+/// own, as ours is and any other: in this one it would share warm threads with the client that waits for it.
+async fn constant_webhook(plane: &ControlPlane) -> Process {
+    let [port] = free_ports().unwrap();
+    let endpoint = plane.webhook_service("constant", port).await.unwrap();
+    let program = std::env::current_exe().unwrap();
+    let (certificate, key) = (endpoint.certificate.to_str().unwrap(), endpoint.key.to_str().unwrap());
+    let args = [CONSTANT, &port.to_string(), certificate, key];
+    let process = plane.run_beside("constant", &program, &plane.admin_kubeconfig(), &args, &[]).unwrap();
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "constant"},
@@ -142,6 +160,14 @@ async fn constant_webhook(plane: &ControlPlane) {
         }],
     });
     plane.apply(&configuration.to_string()).await.unwrap();
+    process
+}
+
+/// The constant webhook's process: serves until it is ended.
+async fn serve_constant(port: &str, certificate: &str, key: &str) {
+    let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
+    let answer = |request: Request<Bytes>| std::future::ready(yes(request.body()));
+    serve(listener, Path::new(certificate), Path::new(key), answer).unwrap().await.unwrap();
 }
 
 fn yes(body: &[u8]) -> Value {

@@ -45,4 +45,4 @@ pub use process::{Process, Signal};
 pub use program::fieldkeeper;
 pub use tour::{Expect, Tour, print};
 pub use wait::{eventually, free_ports, get};
-pub use webhook::{NAMESPACE, WebhookEndpoint};
+pub use webhook::{NAMESPACE, WebhookEndpoint, serve};

@@ -5,7 +5,7 @@
 //! verifying that name.
 //! Must not: register the webhook; what is registered is what the test is about.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -84,27 +84,35 @@ impl ControlPlane {
     {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let endpoint = self.webhook_service(name, listener.local_addr()?.port()).await?;
-        let certificate = CertificateDer::from_pem_file(&endpoint.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&endpoint.key)?;
-        let config =
-            ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key)?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let task = tokio::spawn(async move {
-            // Connections end with the task.
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, answer) = (acceptor.clone(), answer.clone());
-                connections.spawn(async move {
-                    stream.set_nodelay(true)?;
-                    let stream = acceptor.accept(stream).await?;
-                    let service = service_fn(|request| respond(request, &answer));
-                    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
-                    anyhow::Ok(())
-                });
-            }
-        });
+        let task = serve(listener, &endpoint.certificate, &endpoint.key, answer)?;
         Ok((endpoint, task))
     }
+}
+
+/// Answers what comes to a listener, under this certificate.
+pub fn serve<F, A>(listener: TcpListener, certificate: &Path, key: &Path, answer: F) -> Result<JoinHandle<()>>
+where
+    F: Fn(Request<Bytes>) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Value> + Send + 'static,
+{
+    let certificate = CertificateDer::from_pem_file(certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key)?;
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key)?;
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Ok(tokio::spawn(async move {
+        // Connections end with the task.
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, answer) = (acceptor.clone(), answer.clone());
+            connections.spawn(async move {
+                stream.set_nodelay(true)?;
+                let stream = acceptor.accept(stream).await?;
+                let service = service_fn(|request| respond(request, &answer));
+                http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
+                anyhow::Ok(())
+            });
+        }
+    }))
 }
 
 async fn respond<F, A>(request: Request<Incoming>, answer: &F) -> Result<Response<Full<Bytes>>>
