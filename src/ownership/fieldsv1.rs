@@ -20,6 +20,7 @@ use super::element::{Element, KeyFields, Scalar};
 use super::set::{MAX_DEPTH, PathSet};
 
 pub use changed::parse_changed;
+pub(super) use changed::parse_changed_nodes;
 
 /// The most path elements that one `FieldsV1` may have.
 ///

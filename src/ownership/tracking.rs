@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::diff::Pair;
 use super::entry::{EntryError, ManagedFieldsEntry, Operation, nodes, parse_entries, parse_entry};
-use super::fieldsv1::{self, FieldsV1Error, parse_changed};
+use super::fieldsv1::{self, FieldsV1Error, parse_changed, parse_changed_nodes};
 use super::path::Path;
 use super::raw::{Kind, Node, Raw};
 use super::set::PathSet;
@@ -82,9 +82,16 @@ impl<'f> Tracking<'f> {
         let mut moved: Vec<_> = gone.iter().chain(&come).collect();
         moved.sort_by(|a, b| a.identity().cmp(&b.identity()));
         moved.dedup_by(|a, b| a.identity() == b.identity());
-        let movements = moved
-            .into_iter()
-            .map(|one| Movement::of(one, &of_manager(one, &gone, &kept), &of_manager(one, &come, &kept)));
+        // The paths of an entry stand in a tree already: they are found there by where their text is.
+        let fields = |raw: Raw<'f>| {
+            let holds = |entry: &&Node<'f, 't>| {
+                entry.raw.text().as_bytes().as_ptr_range().contains(&raw.text().as_ptr())
+            };
+            before.iter().chain(&after).find(holds)?.get("fieldsV1").ok().flatten()
+        };
+        let movements = moved.into_iter().map(|one| {
+            Movement::of(one, &of_manager(one, &gone, &kept), &of_manager(one, &come, &kept), &fields)
+        });
         let movements = movements.collect::<Result<_, _>>()?;
         Ok(Self { stored, new, gone, come, kept, movements })
     }
@@ -174,10 +181,11 @@ fn is_empty(list: Raw<'_>) -> bool {
 
 impl<'f> Movement<'f> {
     /// The movement of the manager of `one` between its entries of both sides.
-    fn of(
+    fn of<'t>(
         one: &ManagedFieldsEntry<'f>,
         before: &[&ManagedFieldsEntry<'f>],
         after: &[&ManagedFieldsEntry<'f>],
+        fields: &dyn Fn(Raw<'f>) -> Option<Node<'f, 't>>,
     ) -> Result<Self, TrackingError> {
         let holding = |entries: &[&ManagedFieldsEntry<'f>]| Holding {
             fields: entries.iter().filter_map(|entry| entry.fields).collect(),
@@ -188,8 +196,12 @@ impl<'f> Movement<'f> {
         };
         let (held, holds) = (holding(before), holding(after));
         let moved = || match (&*held.fields, &*holds.fields) {
+            ([old], [new]) if old.text() == new.text() => Ok((PathSet::new(), PathSet::new())),
             ([old], [new]) => {
-                let (old, new) = parse_changed(*old, *new)?;
+                let (old, new) = match (fields(*old), fields(*new)) {
+                    (Some(old), Some(new)) => parse_changed_nodes(old, new)?,
+                    _ => parse_changed(*old, *new)?,
+                };
                 Ok((old.difference(&new), new.difference(&old)))
             }
             // An entry that comes or goes brings or takes all that it holds.
