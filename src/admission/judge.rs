@@ -15,6 +15,7 @@ use super::envelope::{Malformed, Request};
 use super::head::head;
 use super::reply::{Denial, Refusal, Reply};
 use super::state::{ParentError, ParentRef, PolicyOpinion, Snapshot};
+use crate::api;
 use crate::cluster::namespaces::Namespaces;
 use crate::ownership::decide::{Decision, decide, undecided};
 use crate::ownership::explain::{Cause, explain};
@@ -22,11 +23,7 @@ use crate::ownership::facts::{Facts, Operation};
 use crate::ownership::rule::{Mode, Target};
 use crate::ownership::verdict::{Reason, Verdict};
 
-/// Members of this group are never sent to `/validate`; what they do is recorded by `/observe`.
-pub const BYPASS_GROUP: &str = "fieldkeeper.dev:bypass";
-
 /// Where FieldPolicy objects live.
-const POLICY_GROUP: &str = "fieldkeeper.dev";
 const POLICY_RESOURCE: &str = "fieldpolicies";
 
 /// Which path the API server called.
@@ -129,7 +126,7 @@ pub enum Step {
 #[must_use]
 pub fn judge(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>) -> Step {
     let judged = |judged: Judged| Step::Judged(Box::new(judged));
-    if request.resource.group == POLICY_GROUP && request.resource.resource == POLICY_RESOURCE {
+    if request.resource.group == api::GROUP && request.resource.resource == POLICY_RESOURCE {
         return review_policy(inputs.opinion, endpoint, request);
     }
     let Some(snapshot) = inputs.snapshot else {
@@ -280,7 +277,10 @@ fn of_opinion(opinion: Opinion, endpoint: Endpoint, request: &Request<'_>) -> Ju
     }
 }
 
-fn facts<'a>(request: &'a Request<'_>, name: &'a str, now: i64) -> Facts<'a> {
+/// What `decide` works with, of a request to the object `name`; labels of its namespace and the parent are for the
+/// caller to add.
+#[must_use]
+pub fn facts<'a>(request: &'a Request<'_>, name: &'a str, now: i64) -> Facts<'a> {
     Facts {
         requester: &request.requester,
         operation: request.operation,
@@ -331,7 +331,7 @@ fn enforces(target: &Target) -> bool {
 /// Whether the requester is a member of the bypass group.
 #[must_use]
 pub fn is_bypass(request: &Request<'_>) -> bool {
-    request.requester.groups.iter().any(|group| group == BYPASS_GROUP)
+    request.requester.groups.iter().any(|group| group == api::BYPASS_GROUP)
 }
 
 impl Judged {

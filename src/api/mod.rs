@@ -25,6 +25,11 @@ pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 
 /// API group of [`FieldPolicy`].
 pub const GROUP: &str = "fieldkeeper.dev";
+/// Where fieldkeeper is installed.
+pub const NAMESPACE: &str = "fieldkeeper-system";
+/// Members of this group are never sent to `/validate`; what they do is recorded by `/observe`. No generated
+/// admission policy asks about them.
+pub const BYPASS_GROUP: &str = "fieldkeeper.dev:bypass";
 /// API group of the bundled operator's kinds.
 pub const COMPUTE_GROUP: &str = "compute.fieldkeeper.dev";
 /// The one version that all our kinds have.

@@ -21,10 +21,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::write::{Existing, WriteError, Writer};
+use crate::api::NAMESPACE;
 use crate::managers::Manager;
-
-/// Where fieldkeeper is installed.
-pub const NAMESPACE: &str = "fieldkeeper-system";
 
 /// Leases of replicas have it, whatever else is in the namespace.
 const LABEL: &str = "fieldkeeper.dev/webhook-replica";
@@ -177,16 +175,21 @@ pub async fn sweep(writer: &Writer, replicas: &Replicas, now: i64) {
     }
 }
 
-/// Follows the reports. A renewal alone is no news.
+/// Follows the reports. A renewal alone is no news; that one has run out is.
 pub async fn follow(client: Client, sender: watch::Sender<Replicas>) {
     let api: Api<Lease> = Api::namespaced(client, NAMESPACE);
     let config = watcher::Config::default().labels(LABEL);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let mut arriving: Vec<Lease> = Vec::new();
     loop {
+        let left = until_one_runs_out(&sender.borrow(), Timestamp::now());
         let event = tokio::select! {
             () = sender.closed() => return,
             event = events.next() => event,
+            () = sleep(left.unwrap_or(Duration::MAX)) => {
+                sender.send_modify(|_| {});
+                continue;
+            }
         };
         match event {
             None => return,
@@ -212,6 +215,14 @@ pub async fn follow(client: Client, sender: watch::Sender<Replicas>) {
             }),
         }
     }
+}
+
+/// Time until the first report runs out, unless it is renewed.
+fn until_one_runs_out(replicas: &Replicas, now: Timestamp) -> Option<Duration> {
+    let left = replicas.values().map(|replica| replica.expires.saturating_sub(now.as_second()));
+    let first = left.filter(|left| *left > 0).min()?;
+    // Seconds are cut off on both sides.
+    Some(Duration::from_secs(u64::try_from(first).ok()?.saturating_add(1)))
 }
 
 /// Changes what is known, and tells of it only if something else than the time is new or a report was shortened.
@@ -277,6 +288,17 @@ mod tests {
         let many: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
         let (_, replica) = read(&lease("a", 30, &many, 1_000), &Replicas::new(), at(1_000)).unwrap();
         assert!(replica.generations.is_empty());
+    }
+
+    #[test]
+    fn the_next_end_is_that_of_a_report_that_counts() {
+        let mut replicas = Replicas::new();
+        assert_eq!(until_one_runs_out(&replicas, at(1_000)), None);
+        for (name, expires) in [("gone", 900), ("first", 1_010), ("second", 1_020)] {
+            replicas.insert(name.to_owned(), Replica { expires, ..Replica::default() });
+        }
+        let left = |now: i64| until_one_runs_out(&replicas, at(now)).map(|left| left.as_secs());
+        assert_eq!([left(1_000), left(1_010), left(1_020)], [Some(11), Some(11), None]);
     }
 
     #[test]

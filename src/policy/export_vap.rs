@@ -25,10 +25,11 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 
 use self::cel::{Bool, strings};
-use self::identity::{BYPASS_GROUP, is_one_of};
+use self::identity::is_one_of;
 use self::rules::Rules;
 use self::units::Units;
 use self::variables::Variables;
+use crate::api::{BYPASS_GROUP, NAMESPACE};
 use crate::ownership::element::Element;
 use crate::ownership::rule::{Creation, Mode, Policy, Target, Unlisted};
 use crate::ownership::selection::{Requirement, Selector, Test};
@@ -44,7 +45,7 @@ pub const LEFT_OUT_ANNOTATION: &str = "fieldkeeper.dev/left-out";
 /// Bytes of that annotation: all annotations of an object together have 256 KiB.
 const ANNOTATION_LENGTH: usize = 64 * 1024;
 /// Namespaces that the shipped registration never sends to the webhook.
-pub const EXCLUDED_NAMESPACES: [&str; 2] = ["fieldkeeper-system", "kube-system"];
+pub const EXCLUDED_NAMESPACES: [&str; 2] = [NAMESPACE, "kube-system"];
 /// A label that the API server keeps on every namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 

@@ -28,6 +28,7 @@ use crate::ownership::pattern::Pattern;
 use crate::ownership::rule::{Claim, Creation, Mode, Owner, Policy, Unlisted};
 use crate::ownership::schema::Schema;
 
+pub use identities::missing_account;
 pub use paths::{Misfit, misfit, nearest, unknown_keys};
 pub use required::required;
 

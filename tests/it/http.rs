@@ -7,11 +7,11 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use fieldkeeper::admission::handle::Edge;
-use fieldkeeper::admission::judge::BYPASS_GROUP;
 use fieldkeeper::admission::router::router;
 use fieldkeeper::admission::state::{
     Hooks, Notice, ParentError, ParentReader, ParentRef, Snapshot, Snapshots,
 };
+use fieldkeeper::api::BYPASS_GROUP;
 use fieldkeeper::cluster::namespaces::Namespaces;
 use fieldkeeper::ownership::rule::PolicySet;
 use fieldkeeper::telemetry::metrics::{WebhookMetrics, registry};

@@ -53,16 +53,12 @@ pub async fn run(client: Client) {
             let accounts = directory.look(&observation.scene.policies).await;
             let done = report::Done { outcome, wanted: &wanted, attempt: &attempt };
             let reported = report::report(&writer, &observation, &plan, &done, accounts, now).await;
-            let missing = report::misses_subjects(&observation.scene.policies, accounts);
             let asked = outcome.err().and_then(|failure| failure.retry);
-            failures = if asked.is_some() || attempt.retry || !reported { failures + 1 } else { 0 };
+            failures = if asked.is_some() || attempt.retry || !reported.written { failures + 1 } else { 0 };
             let pause = report::until_a_pause_changes(&observation.scene.policies, now);
             again = next_look(failures, asked.flatten(), pause);
-            if missing {
+            if !reported.found {
                 again = again.min(subjects::BELIEVED);
-            }
-            if let Some(left) = report::until_a_report_runs_out(&observation.replicas, now) {
-                again = again.min(left);
             }
             replicas::sweep(&writer, &observation.replicas, now.as_second()).await;
         }

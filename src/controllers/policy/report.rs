@@ -19,7 +19,6 @@ use super::subjects::{self, Subjects};
 use crate::cluster::accounts::Accounts;
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::policies;
-use crate::cluster::replicas::Replicas;
 use crate::cluster::write::{Existing, WriteError, Writer};
 use crate::managers::Manager;
 use crate::policy::export_vap;
@@ -35,7 +34,16 @@ pub struct Done<'a> {
     pub attempt: &'a Attempt,
 }
 
-/// Writes what is new. False if some write should be tried again.
+/// What came of reporting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Whether no write should be tried again.
+    pub written: bool,
+    /// Whether every policy has all the accounts that it names.
+    pub found: bool,
+}
+
+/// Writes what is new.
 pub async fn report(
     writer: &Writer,
     observation: &Observation,
@@ -43,13 +51,14 @@ pub async fn report(
     done: &Done<'_>,
     accounts: &Accounts,
     now: Timestamp,
-) -> bool {
+) -> Reported {
+    let mut reported = Reported { written: true, found: true };
     if observation.scene.held.is_some() {
-        return true;
+        return reported;
     }
-    let mut written = true;
     for judged in &observation.scene.policies {
         let subjects = judged.in_force.as_ref().map(|compiled| subjects::check(&compiled.spec, accounts));
+        reported.found &= subjects.as_ref().is_none_or(|subjects| *subjects == Subjects::Found);
         let facts = Facts { subjects, ..facts(judged, observation, plan, done, now) };
         let Some(status) = status(judged, &facts) else { continue };
         let object = Existing {
@@ -63,11 +72,11 @@ pub async fn report(
             Ok(_) | Err(WriteError::Gone { .. }) => {}
             Err(error) => {
                 tracing::warn!(policy = judged.stored.name, category = error.category(), %error, "writing status");
-                written &= !error.is_transient();
+                reported.written &= !error.is_transient();
             }
         }
     }
-    written
+    reported
 }
 
 fn facts<'a>(
@@ -113,21 +122,6 @@ fn admission(judged: &Judged, observation: &Observation, done: &Done<'_>) -> Opt
         left_out: generated.left_out.len(),
         action: wanted.action,
     })
-}
-
-/// Whether some policy names an account that is not there, or that could not be looked for.
-#[must_use]
-pub fn misses_subjects(policies: &[Judged], accounts: &Accounts) -> bool {
-    let mut specs = policies.iter().filter_map(|judged| Some(&judged.in_force.as_ref()?.spec));
-    specs.any(|spec| subjects::check(spec, accounts) != Subjects::Found)
-}
-
-/// Time until the first report of a replica runs out, unless it is renewed.
-#[must_use]
-pub fn until_a_report_runs_out(replicas: &Replicas, now: Timestamp) -> Option<Duration> {
-    let left = replicas.values().map(|replica| replica.expires.saturating_sub(now.as_second()));
-    let first = left.filter(|left| *left > 0).min()?;
-    Some(Duration::from_secs(u64::try_from(first).ok()?.saturating_add(1)))
 }
 
 /// Time until the first pause begins or ends, when statuses change by themselves.

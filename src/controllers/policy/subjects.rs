@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::api::FieldPolicySpec;
 use crate::cluster::accounts::{self, Accounts};
 use crate::cluster::in_force::Judged;
+use crate::policy::lint::missing_account;
 
 /// What was read is believed for so long, and while an account is missing it is looked for as often.
 pub const BELIEVED: Duration = Duration::from_mins(1);
@@ -71,15 +72,12 @@ pub fn check(spec: &FieldPolicySpec, accounts: &Accounts) -> Subjects {
     for (at, subject) in accounts::named(spec) {
         // `namespaceFrom: Object` names an account in each namespace that has such an object.
         let Some(namespace) = &subject.namespace else { continue };
-        let name = &subject.name;
-        match accounts.get(namespace) {
+        match accounts.get(namespace).map(|known| missing_account(subject, known)) {
             None => {
                 unread.insert(namespace.clone());
             }
-            Some(names) if !names.contains(name) => {
-                missing.push(format!("{at}: there is no ServiceAccount {namespace}/{name}"));
-            }
-            Some(_) => {}
+            Some(Some(message)) => missing.push(format!("{at}: {message}")),
+            Some(None) => {}
         }
     }
     match (missing.is_empty(), unread.is_empty()) {

@@ -5,9 +5,6 @@
 use super::cel::{Bool, string, strings};
 use crate::ownership::rule::{Identity, ManagerUse, NamespaceSource, Owner, Subject};
 
-/// The group that bypasses everything, in the registration of the webhook too.
-pub(super) const BYPASS_GROUP: &str = "fieldkeeper.dev:bypass";
-
 /// Whether the requester is one of these.
 pub(super) fn is_one_of(subjects: &[Subject]) -> Bool {
     Bool::any(subjects.iter().map(is))

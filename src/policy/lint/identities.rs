@@ -1,5 +1,7 @@
 //! Owners: who they are, and under which names they write.
 
+use std::collections::BTreeSet;
+
 use super::{Findings, Severity, Subject};
 use crate::api::field_policy as api;
 use crate::ownership::rule::{ManagerUse, Owner};
@@ -94,10 +96,16 @@ fn service_account(subject: &Subject<'_>, account: &api::Subject, at: &str, find
     let Some(namespace) = &account.namespace else { return };
     // A namespace that the caller did not look into says nothing.
     let known = subject.facts.accounts.and_then(|accounts| accounts.get(namespace));
-    if let Some(known) = known.filter(|known| !known.contains(name)) {
+    if let Some((known, message)) = known.and_then(|known| Some((known, missing_account(account, known)?))) {
         let hint = super::nearest(name, known.iter().map(String::as_str));
         let hint = hint.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        let message = format!("there is no ServiceAccount {namespace}/{name}{hint}");
-        findings.add(Severity::Warning, "unknown-subject", at, message);
+        findings.add(Severity::Warning, "unknown-subject", at, format!("{message}{hint}"));
     }
+}
+
+/// What is to be said of a service account that is none of those in its namespace, in a sentence.
+#[must_use]
+pub fn missing_account(account: &api::Subject, known: &BTreeSet<String>) -> Option<String> {
+    let (namespace, name) = (account.namespace.as_ref()?, &account.name);
+    (!known.contains(name)).then(|| format!("there is no ServiceAccount {namespace}/{name}"))
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use fieldkeeper::admission::envelope::{Request, open};
+use fieldkeeper::admission::judge;
 use fieldkeeper::api::FieldPolicySpec;
 use fieldkeeper::ownership::decide::{Decision, decide, undecided};
 use fieldkeeper::ownership::facts::{Facts, Operation};
@@ -93,23 +94,8 @@ fn target(policies: &[&RawValue]) -> Option<Target> {
 }
 
 fn facts<'a>(request: &'a Request<'_>, name: &'a str, parent: Option<&'a RawValue>) -> Facts<'a> {
-    Facts {
-        requester: &request.requester,
-        operation: request.operation,
-        group: &request.resource.group,
-        version: &request.resource.version,
-        resource: &request.resource.resource,
-        subresource: &request.subresource,
-        kind: &request.kind.kind,
-        namespace: &request.namespace,
-        namespace_labels: None,
-        name,
-        field_manager: request.field_manager.as_deref(),
-        object: request.object,
-        old_object: request.old_object,
-        parent: parent.filter(|_| request.subresource == "scale"),
-        now: ground::NOW,
-    }
+    let parent = parent.filter(|_| request.subresource == "scale");
+    Facts { parent, ..judge::facts(request, name, ground::NOW) }
 }
 
 /// The verdict; `None` where the parent is needed and not there.
