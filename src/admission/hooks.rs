@@ -22,7 +22,8 @@ use crate::cluster::events::Events;
 use crate::cluster::in_force::with_compiler;
 use crate::cluster::namespaces::Namespaces;
 use crate::cluster::read::{ObjectRef, ReadError, get_raw};
-use crate::cluster::replicas::{self, Generations};
+use crate::cluster::replicas::{self, Loaded};
+use crate::cluster::rights::Rights;
 use crate::cluster::write::Writer;
 use crate::telemetry::policies::PolicyMetrics;
 
@@ -49,7 +50,7 @@ pub fn connect(
     let instance = instance();
     let writer = Writer::new(client.clone());
     let events = Events::new(writer.clone(), CONTROLLER, &instance);
-    let (generations, loaded) = watch::channel(Generations::new());
+    let (loaded, loading) = watch::channel(Loaded::default());
     let namespaces = Namespaces::default();
     let hooks = Hooks {
         parents: Arc::new(Parents::new(client.clone())),
@@ -57,9 +58,10 @@ pub fn connect(
         namespaces: namespaces.clone(),
         notices: Some(notices),
     };
-    let told = snapshot::Told { metrics, ids: ids.clone(), generations };
+    let told = snapshot::Told { metrics, ids: ids.clone(), loaded };
+    let rights = Rights::new(client.clone());
+    let reporting = replicas::report(writer.clone(), instance.clone(), rights, loading);
     let follow = snapshot::run(client, with_compiler, snapshots, namespaces, gate, told);
-    let reporting = replicas::report(writer.clone(), instance.clone(), loaded);
     // The watches alone keep this going: without them there is nothing to be ready with.
     let background = async move {
         let tell = async {

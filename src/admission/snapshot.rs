@@ -19,9 +19,10 @@ use super::state::{Gate, Snapshot, Snapshots};
 use crate::cluster::feed::{Scene, feed};
 use crate::cluster::in_force::{Compile, GroupResource};
 use crate::cluster::namespaces::{self, Namespaces};
-use crate::cluster::replicas::Generations;
+use crate::cluster::replicas::Loaded;
 use crate::cluster::target::target;
 use crate::ownership::rule::{Policy, PolicySet};
+use crate::ownership::scale;
 use crate::telemetry::policies::PolicyMetrics;
 
 /// Name of the readiness gate that [`run`] needs.
@@ -40,7 +41,7 @@ pub struct Told {
     /// Writes events about them.
     pub ids: PolicyIds,
     /// Reports what this replica judges by.
-    pub generations: watch::Sender<Generations>,
+    pub loaded: watch::Sender<Loaded>,
 }
 
 /// Follows the cluster for ever. When it ends, its gate closes.
@@ -67,10 +68,11 @@ pub async fn run(
                     "the labels of namespaces are not known: policies that select by them hold everywhere"
                 );
             }
+            let loaded = loaded(&policies);
             snapshots.store(Snapshot { policies });
             gate.open();
             // Only now: what is reported is what is judged by.
-            told.generations.send_replace(in_force(&scene));
+            told.loaded.send_replace(loaded);
         }
     };
     tokio::select! {
@@ -81,9 +83,18 @@ pub async fn run(
     tracing::error!("the watches have ended; policies will not change any more");
 }
 
-fn in_force(scene: &Scene) -> Generations {
-    let compiled = scene.policies.iter().filter_map(|judged| judged.in_force.as_ref());
-    compiled.map(|compiled| (compiled.policy.name.to_string(), compiled.policy.generation)).collect()
+fn loaded(policies: &PolicySet) -> Loaded {
+    let all = policies.targets().flat_map(|target| &target.policies);
+    let parents = policies.targets().filter(|target| scale::may_need_parent(target));
+    Loaded {
+        generations: all.map(|policy| (policy.name.to_string(), policy.generation)).collect(),
+        parents: parents
+            .map(|target| GroupResource {
+                group: target.group.to_string(),
+                resource: target.resource.to_string(),
+            })
+            .collect(),
+    }
 }
 
 fn selects_namespaces(policies: &PolicySet) -> bool {

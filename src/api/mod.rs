@@ -30,6 +30,8 @@ pub const NAMESPACE: &str = "fieldkeeper-system";
 /// Members of this group are never sent to `/validate`; what they do is recorded by `/observe`. No generated
 /// admission policy asks about them.
 pub const BYPASS_GROUP: &str = "fieldkeeper.dev:bypass";
+/// What a ClusterRole with this label allows, the webhook may do: to `get` objects whose `/scale` is written.
+pub const AGGREGATE_LABEL: &str = "fieldkeeper.dev/aggregate-to-webhook";
 /// API group of the bundled operator's kinds.
 pub const COMPUTE_GROUP: &str = "compute.fieldkeeper.dev";
 /// The one version that all our kinds have.

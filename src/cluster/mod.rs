@@ -4,7 +4,7 @@
 //! names itself, writes that carry a manager ([`write`]), single live reads
 //! ([`read`]), a [`feed`] of the policies ([`policies`], [`in_force`]) and the
 //! kinds they govern ([`schemas`], [`target`]), the labels of [`namespaces`], who is in them
-//! ([`accounts`]), and what webhook [`replicas`] say of themselves.
+//! ([`accounts`]), the [`rights`] of the process itself, and what webhook [`replicas`] say of themselves.
 //!
 //! Must not decide anything about ownership: that is `ownership` and `policy`.
 
@@ -17,6 +17,7 @@ pub mod namespaces;
 pub mod policies;
 pub mod read;
 pub mod replicas;
+pub mod rights;
 pub mod schemas;
 pub mod target;
 pub mod write;

@@ -1,12 +1,13 @@
-//! What each webhook replica says of itself: that it is there, and by which generation of each policy it judges.
+//! What each webhook replica says of itself: that it is there, by which generation of each policy it judges, and
+//! which objects it would need and may not read.
 //!
-//! Input on one side: the generations, written into a Lease of the replica's own. Output on the other: the
+//! Input on one side: a [`Report`], written into a Lease of the replica's own. Output on the other: the
 //! [`Replicas`] that are there, from a watch.
 //!
 //! Must not be taken for proof of more than it is: a replica that cannot reach the API server judges on by
 //! what it has and does not report; its Lease runs out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -16,10 +17,13 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::in_force::GroupResource;
+use super::rights::Rights;
 use super::write::{Existing, WriteError, Writer};
 use crate::api::NAMESPACE;
 use crate::managers::Manager;
@@ -27,16 +31,22 @@ use crate::managers::Manager;
 /// Leases of replicas have it, whatever else is in the namespace.
 const LABEL: &str = "fieldkeeper.dev/webhook-replica";
 /// Names of policies and the generation of each, as JSON.
-const ANNOTATION: &str = "fieldkeeper.dev/policies";
+const GENERATIONS: &str = "fieldkeeper.dev/policies";
+/// Resources whose objects the replica would need for a write of `/scale` and may not read, as JSON.
+const UNREADABLE: &str = "fieldkeeper.dev/unreadable";
 
 /// How long a report counts. Three are missed before a replica counts as gone.
 const LASTS: Duration = Duration::from_secs(30);
 /// How often a replica reports if nothing changes.
 const RENEW: Duration = Duration::from_secs(10);
+/// How often while the replica may not read what it needs: somebody is about to mend that and looks at the condition.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// When a report that failed is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 /// The annotations of an object may take 256 KiB; so many bytes are some 4,000 policies.
-const MAX_REPORT: usize = 200 * 1024;
+const MAX_GENERATIONS: usize = 200 * 1024;
+/// Names of resources have up to 320 bytes; nobody mends more of them at once.
+const MAX_UNREADABLE: usize = 100;
 /// How far the clock of a replica's machine may be off from ours, in seconds. A renewal counts from when it is seen;
 /// only what is older than this by its own time is not taken for one.
 const SKEW: i64 = 5 * 60;
@@ -45,6 +55,24 @@ const FORGOTTEN: i64 = 60 * 60;
 
 /// The generation of each policy in force.
 pub type Generations = BTreeMap<String, i64>;
+
+/// What a replica has loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// What it judges by.
+    pub generations: Generations,
+    /// The kinds of which a write of `/scale` may need the object.
+    pub parents: BTreeSet<GroupResource>,
+}
+
+/// What a replica says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What it judges by.
+    pub generations: Generations,
+    /// Resources whose objects it would need and may not read, as `deployments.apps`.
+    pub unreadable: BTreeSet<String>,
+}
 
 /// One replica, as it reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +85,8 @@ pub struct Replica {
     pub renewed: i64,
     /// When the report stops counting by ours, in seconds since the Unix epoch.
     pub expires: i64,
-    /// What it judges by.
-    pub generations: Generations,
+    /// What it says.
+    pub report: Report,
 }
 
 /// All replicas that have reported, also those whose report has run out.
@@ -69,16 +97,17 @@ fn resource() -> ApiResource {
 }
 
 /// The Lease of a replica as it applies it.
-fn fields(instance: &str, lasts: Duration, generations: &Generations, now: Timestamp) -> Map<String, Value> {
-    let mut report = json!(generations).to_string();
-    if report.len() > MAX_REPORT {
-        tracing::error!(policies = generations.len(), "too many policies to report their generations");
-        report = json!({}).to_string();
+fn fields(instance: &str, lasts: Duration, report: &Report, now: Timestamp) -> Map<String, Value> {
+    let mut generations = json!(report.generations).to_string();
+    if generations.len() > MAX_GENERATIONS {
+        tracing::error!(policies = report.generations.len(), "too many policies to report their generations");
+        generations = json!({}).to_string();
     }
+    let some: Vec<&String> = report.unreadable.iter().take(MAX_UNREADABLE).collect();
     let fields = json!({
         "metadata": {
             "labels": {LABEL: "true", "app.kubernetes.io/component": "webhook"},
-            "annotations": {ANNOTATION: report},
+            "annotations": {GENERATIONS: generations, UNREADABLE: json!(some).to_string()},
         },
         "spec": {
             "holderIdentity": instance,
@@ -95,8 +124,7 @@ fn fields(instance: &str, lasts: Duration, generations: &Generations, now: Times
 /// Reads a Lease that is seen now; `known` is what was known of its replica.
 fn read(lease: &Lease, known: &Replicas, now: Timestamp) -> Option<(String, Replica)> {
     let name = lease.metadata.name.clone()?;
-    let annotations = lease.metadata.annotations.as_ref();
-    let report = annotations.and_then(|annotations| annotations.get(ANNOTATION));
+    let said = |annotation: &str| lease.metadata.annotations.as_ref()?.get(annotation).map(String::as_str);
     let spec = lease.spec.as_ref()?;
     let time = spec.renew_time.as_ref()?.0;
     let renewed = time.as_microsecond();
@@ -115,28 +143,40 @@ fn read(lease: &Lease, known: &Replicas, now: Timestamp) -> Option<(String, Repl
         renewed,
         expires,
         // What cannot be read names no policy, so that no policy counts as reported.
-        generations: report.and_then(|report| serde_json::from_str(report).ok()).unwrap_or_default(),
+        report: Report { generations: parse(said(GENERATIONS)), unreadable: parse(said(UNREADABLE)) },
     };
     Some((name, replica))
 }
 
-/// Reports for one replica until nobody has generations any more.
-pub async fn report(writer: Writer, instance: String, mut generations: watch::Receiver<Generations>) {
+fn parse<T: DeserializeOwned + Default>(text: Option<&str>) -> T {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// Reports for one replica until nobody loads anything any more.
+pub async fn report(
+    writer: Writer,
+    instance: String,
+    mut rights: Rights,
+    mut loaded: watch::Receiver<Loaded>,
+) {
     // What is there at first is no report yet: nothing is loaded.
-    if generations.changed().await.is_err() {
+    if loaded.changed().await.is_err() {
         return;
     }
     loop {
-        let current = generations.borrow_and_update().clone();
-        let wait = match write(&writer, &instance, LASTS, &current).await {
-            Ok(()) => RENEW,
+        let Loaded { generations, parents } = loaded.borrow_and_update().clone();
+        let missing = rights.missing(&parents).await;
+        let unreadable = missing.iter().map(GroupResource::to_string).collect();
+        let wait = match write(&writer, &instance, LASTS, &Report { generations, unreadable }).await {
+            Ok(()) if missing.is_empty() => RENEW,
+            Ok(()) => ASK_AGAIN,
             Err(error) => {
                 tracing::warn!(category = error.category(), %error, "reporting what this replica judges by");
                 RETRY
             }
         };
         tokio::select! {
-            changed = generations.changed() => if changed.is_err() { return },
+            changed = loaded.changed() => if changed.is_err() { return },
             () = sleep(wait) => {}
         }
     }
@@ -144,18 +184,13 @@ pub async fn report(writer: Writer, instance: String, mut generations: watch::Re
 
 /// Takes the report back: the replica is about to end.
 pub async fn retire(writer: &Writer, instance: &str) {
-    if let Err(error) = write(writer, instance, Duration::from_secs(1), &Generations::new()).await {
+    if let Err(error) = write(writer, instance, Duration::from_secs(1), &Report::default()).await {
         tracing::debug!(%error, "taking back what this replica judges by");
     }
 }
 
-async fn write(
-    writer: &Writer,
-    instance: &str,
-    lasts: Duration,
-    generations: &Generations,
-) -> Result<(), WriteError> {
-    let fields = fields(instance, lasts, generations, Timestamp::now());
+async fn write(writer: &Writer, instance: &str, lasts: Duration, report: &Report) -> Result<(), WriteError> {
+    let fields = fields(instance, lasts, report, Timestamp::now());
     let name = format!("webhook-{instance}");
     writer.apply_own(Manager::WebhookReplica, &resource(), NAMESPACE, &name, fields).await.map(drop)
 }
@@ -231,9 +266,9 @@ fn update(sender: &watch::Sender<Replicas>, change: impl FnOnce(&mut Replicas)) 
         let before = replicas.clone();
         change(replicas);
         let is_renewal = |name: &String, replica: &Replica| {
-            before.get(name).is_some_and(|known| {
-                known.generations == replica.generations && known.expires <= replica.expires
-            })
+            before
+                .get(name)
+                .is_some_and(|known| known.report == replica.report && known.expires <= replica.expires)
         };
         before.len() != replicas.len() || !replicas.iter().all(|(name, replica)| is_renewal(name, replica))
     });
@@ -249,8 +284,9 @@ mod tests {
 
     fn lease(instance: &str, lasts: u64, generations: &[(&str, i64)], now: i64) -> Lease {
         let generations = generations.iter().map(|(name, generation)| ((*name).to_owned(), *generation));
-        let now = Timestamp::from_second(now).unwrap();
-        let mut fields = fields(instance, Duration::from_secs(lasts), &generations.collect(), now);
+        let unreadable = ["deployments.apps".to_owned()].into();
+        let report = Report { generations: generations.collect(), unreadable };
+        let mut fields = fields(instance, Duration::from_secs(lasts), &report, at(now));
         fields["metadata"]["name"] = format!("webhook-{instance}").into();
         fields["metadata"]["uid"] = "u".into();
         serde_json::from_value(Value::Object(fields)).unwrap()
@@ -261,10 +297,12 @@ mod tests {
         let seen = |lease: &Lease| read(lease, &Replicas::new(), at(1_000)).unwrap();
         let (name, replica) = seen(&lease("a", 30, &[("pools", 3), ("deployments", 1)], 1_000));
         assert_eq!((name.as_str(), replica.uid.as_str(), replica.expires), ("webhook-a", "u", 1_030));
-        assert_eq!(replica.generations, [("deployments".to_owned(), 1), ("pools".to_owned(), 3)].into());
+        let generations = [("deployments".to_owned(), 1), ("pools".to_owned(), 3)].into();
+        let unreadable = ["deployments.apps".to_owned()].into();
+        assert_eq!(replica.report, Report { generations, unreadable });
         let mut junk = lease("a", 30, &[("pools", 3)], 1_000);
-        junk.metadata.annotations.as_mut().unwrap().insert(ANNOTATION.to_owned(), "[".to_owned());
-        assert!(seen(&junk).1.generations.is_empty());
+        junk.metadata.annotations.as_mut().unwrap().insert(GENERATIONS.to_owned(), "[".to_owned());
+        assert!(seen(&junk).1.report.generations.is_empty());
     }
 
     #[test]
@@ -287,7 +325,7 @@ mod tests {
         let names: Vec<String> = (0..5_000).map(|n| format!("{n:050}")).collect();
         let many: Vec<(&str, i64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
         let (_, replica) = read(&lease("a", 30, &many, 1_000), &Replicas::new(), at(1_000)).unwrap();
-        assert!(replica.generations.is_empty());
+        assert!(replica.report.generations.is_empty());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub mod pattern;
 pub mod raw;
 mod reserved;
 pub mod rule;
-mod scale;
+pub mod scale;
 pub mod schema;
 mod scope;
 pub mod selection;

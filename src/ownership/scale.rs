@@ -5,6 +5,7 @@
 //! count is mapped to the parent's path, and where a condition reads the parent
 //! or an absent count is ambiguous, the parent itself is asked for.
 
+use super::element::Element;
 use super::facts::Facts;
 use super::finding::{Draft, finding, undecided_findings};
 use super::judge::{Activities, Judge, Judgement};
@@ -12,11 +13,31 @@ use super::path::Path;
 use super::pattern::Pattern;
 use super::raw::{Raw, RawError, Tree};
 use super::reserved;
-use super::rule::{Mode, Target};
+use super::rule::{Claim, Mode, Policy, Target, Unlisted};
 use super::scope::Scope;
 use super::tracking::Tracking;
 use super::value;
 use super::verdict::{Finding, Reason};
+
+/// Whether some write of this target's `/scale` can only be judged with the object itself.
+#[must_use]
+pub fn may_need_parent(target: &Target) -> bool {
+    let path = target.scale.as_ref().and_then(|scale| scale.replicas.literal_path());
+    path.is_some_and(|path| {
+        let concerned =
+            |policy: &Policy| policy.selection.objects.is_some() || has_a_say(policy, path.elements());
+        target.policies.iter().any(|policy| concerned(policy))
+    })
+}
+
+/// Whether a policy may have something against a new count.
+fn has_a_say(policy: &Policy, count: &[Element]) -> bool {
+    policy.unlisted != Unlisted::Allow || claims_on(policy, count).next().is_some()
+}
+
+fn claims_on<'p>(policy: &'p Policy, count: &'p [Element]) -> impl Iterator<Item = &'p Claim> {
+    policy.claims.iter().filter(move |claim| claim.pattern.covers(count))
+}
 
 /// Judges a `/scale` request; `None` when the parent is needed and not among the facts.
 pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> {
@@ -46,13 +67,14 @@ fn judge_count(
     after: Option<Raw<'_>>,
 ) -> Option<Vec<Finding>> {
     let path = replicas.literal_path()?;
-    let conditional = |policy: &super::rule::Policy| {
-        policy.claims.iter().any(|claim| claim.when.is_some() && claim.pattern.covers(path.elements()))
-    };
     // `{}` stands for "no count" and for zero alike: only the parent tells whether zero is new.
     let zero = |count: Option<Raw<'_>>| count.is_none_or(|count| count.text() == "0");
     let ambiguous = zero(before) && zero(after);
-    if facts.parent.is_none() && (ambiguous || target.policies.iter().any(|policy| conditional(policy))) {
+    let needed = |policy: &Policy| {
+        let mut claims = claims_on(policy, path.elements());
+        if ambiguous { has_a_say(policy, path.elements()) } else { claims.any(|claim| claim.when.is_some()) }
+    };
+    if facts.parent.is_none() && target.policies.iter().any(|policy| needed(policy)) {
         return None;
     }
     let undecided = |error: &RawError| undecided_findings(target, &error.to_string());

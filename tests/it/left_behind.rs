@@ -3,8 +3,9 @@
 //! The owner is this test binary, started again with only [`owner`] to run.
 
 use std::fs::File;
+use std::future::ready;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::harness::{ControlPlane, Options, eventually};
@@ -25,7 +26,7 @@ async fn nothing_is_left_behind_after_drop() {
 #[tokio::test]
 async fn nothing_is_left_behind_after_a_panic() {
     let (mut owner, dir) = start_owner("panic").await;
-    let status = owner.wait().unwrap();
+    let status = end_of(&mut owner).await;
     assert!(!status.success());
     assert_nothing_left(&dir).await;
 }
@@ -33,7 +34,7 @@ async fn nothing_is_left_behind_after_a_panic() {
 #[tokio::test]
 async fn nothing_is_left_behind_when_the_process_exits_without_dropping_anything() {
     let (mut owner, dir) = start_owner("exit").await;
-    owner.wait().unwrap();
+    end_of(&mut owner).await;
     assert_nothing_left(&dir).await;
 }
 
@@ -43,7 +44,7 @@ async fn nothing_is_left_behind_after_ctrl_c_or_sigterm() {
         let (mut owner, dir) = start_owner("wait").await;
         let pid = owner.id().to_string();
         Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
-        owner.wait().unwrap();
+        end_of(&mut owner).await;
         assert_nothing_left(&dir).await;
     }
 }
@@ -52,7 +53,7 @@ async fn nothing_is_left_behind_after_ctrl_c_or_sigterm() {
 async fn nothing_is_left_behind_after_kill_9() {
     let (mut owner, dir) = start_owner("wait").await;
     owner.kill().unwrap();
-    owner.wait().unwrap();
+    end_of(&mut owner).await;
     assert_nothing_left(&dir).await;
 }
 
@@ -94,7 +95,10 @@ async fn start_owner(then: &str) -> (Child, PathBuf) {
     ControlPlane::shared().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");
-    let owner = Command::new(std::env::current_exe().unwrap())
+    // What a shell starts in the background ignores Ctrl-C, and so does all that it starts: an owner of its own does not.
+    let owner = Command::new("env")
+        .args(["--default-signal=INT"])
+        .arg(std::env::current_exe().unwrap())
         .args(["left_behind::owner", "--exact", "--ignored"])
         .env(REPORT_TO, &report)
         .env(THEN, then)
@@ -109,6 +113,16 @@ async fn start_owner(then: &str) -> (Child, PathBuf) {
     .await
     .unwrap();
     (owner, dir)
+}
+
+/// Waits for the owner's end. One that does not end fails the test, and is ended.
+async fn end_of(owner: &mut Child) -> ExitStatus {
+    let ended =
+        eventually("the owner's end", Duration::from_secs(15), || ready(owner.try_wait().unwrap())).await;
+    if ended.is_err() {
+        owner.kill().unwrap();
+    }
+    ended.unwrap()
 }
 
 async fn assert_nothing_left(dir: &Path) {

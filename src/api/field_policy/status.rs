@@ -18,6 +18,8 @@ pub const SCHEMA_RESOLVED: &str = "SchemaResolved";
 pub const SUBJECTS_RESOLVED: &str = "SubjectsResolved";
 /// The API server sends the target's writes to us.
 pub const REGISTERED: &str = "Registered";
+/// The webhook may read the objects that it needs to judge writes of `/scale`.
+pub const PARENTS_READABLE: &str = "ParentsReadable";
 /// Rules are live and every webhook replica has this generation.
 pub const ENFORCING: &str = "Enforcing";
 /// Everything above but `SubjectsResolved`, in one word.
@@ -37,7 +39,7 @@ pub struct FieldPolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub accepted_spec: Option<serde_json::Value>,
-    /// `Accepted`, `SchemaResolved`, `SubjectsResolved`, `Registered`, `Enforcing`, `Ready`.
+    /// `Accepted`, `SchemaResolved`, `SubjectsResolved`, `Registered`, `ParentsReadable`, `Enforcing`, `Ready`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -19,9 +19,10 @@ use super::paths;
 use super::pause::Pause;
 use super::plan::enforces;
 use super::subjects::Subjects;
+use crate::api::AGGREGATE_LABEL;
 use crate::api::conditions::{Observation, Status, set_condition};
 use crate::api::field_policy::status::{
-    ACCEPTED, ENFORCING, READY, REGISTERED, SCHEMA_RESOLVED, SUBJECTS_RESOLVED,
+    ACCEPTED, ENFORCING, PARENTS_READABLE, READY, REGISTERED, SCHEMA_RESOLVED, SUBJECTS_RESOLVED,
 };
 use crate::cluster::in_force::{Compiled, Judged};
 use crate::cluster::replicas::{Replica, Replicas};
@@ -84,12 +85,14 @@ impl Finding {
 
     /// Whether it stands in the way of `Ready`.
     fn blocks(&self) -> bool {
-        self.status != Status::True && self.reason != NOTHING_TO_ENFORCE
+        self.status != Status::True && ![NOTHING_TO_ENFORCE, NOT_REPORTED].contains(&self.reason)
     }
 }
 
 const NOT_ACCEPTED: &str = "NotAccepted";
 const NOTHING_TO_ENFORCE: &str = "NothingToEnforce";
+/// That nobody is there is said by [`ENFORCING`].
+const NOT_REPORTED: &str = "NotReported";
 
 /// The status to apply, or `None` if it is there already.
 #[must_use]
@@ -135,28 +138,26 @@ fn ours(status: &Value, findings: &[(&'static str, Finding)]) -> Vec<Condition> 
 
 fn findings(judged: &Judged, facts: &Facts<'_>) -> Vec<(&'static str, Finding)> {
     let accepted = accepted(judged);
-    let (schema, subjects, registered, enforcing) = match &judged.in_force {
+    let [schema, subjects, registered, parents, enforcing] = match &judged.in_force {
         None => {
             let nothing = |status| Finding::new(status, NOT_ACCEPTED, "nothing of this policy is in force");
-            (
-                nothing(Status::Unknown),
-                nothing(Status::Unknown),
-                nothing(Status::False),
-                nothing(Status::False),
-            )
+            let unknown = || nothing(Status::Unknown);
+            [unknown(), unknown(), nothing(Status::False), unknown(), nothing(Status::False)]
         }
         Some(compiled) => {
             let registered = registered(facts);
             let enforcing = enforcing(compiled, facts, &registered);
-            (schema_resolved(compiled, facts), subjects_resolved(facts), registered, enforcing)
+            let parents = parents_readable(compiled, facts);
+            [schema_resolved(compiled, facts), subjects_resolved(facts), registered, parents, enforcing]
         }
     };
-    let ready = ready([&accepted, &schema, &registered, &enforcing]);
+    let ready = ready([&accepted, &schema, &registered, &parents, &enforcing]);
     vec![
         (ACCEPTED, accepted),
         (SCHEMA_RESOLVED, schema),
         (SUBJECTS_RESOLVED, subjects),
         (REGISTERED, registered),
+        (PARENTS_READABLE, parents),
         (ENFORCING, enforcing),
         (READY, ready),
     ]
@@ -249,6 +250,28 @@ fn sent(facts: &Facts<'_>) -> Finding {
     }
 }
 
+fn parents_readable(compiled: &Compiled, facts: &Facts<'_>) -> Finding {
+    let resource = compiled.resource().to_string();
+    let live = live(facts);
+    let lacking = live.iter().filter(|replica| replica.report.unreadable.contains(&resource)).count();
+    if lacking > 0 {
+        let message = format!(
+            "the webhook may not read {resource}: a write of /scale that only the object itself can decide (`when`, \
+             `match`, a count of 0) is refused; a ClusterRole with the label {AGGREGATE_LABEL}: \"true\" that allows \
+             `get` on them lets it"
+        );
+        return Finding::new(false, "MissingRight", message);
+    }
+    if live.is_empty() {
+        return Finding::new(Status::Unknown, NOT_REPORTED, "no webhook replica says what it may read");
+    }
+    Finding::new(true, "Readable", "the webhook may read what it needs to judge writes of /scale")
+}
+
+fn live<'a>(facts: &Facts<'a>) -> Vec<&'a Replica> {
+    facts.replicas.values().filter(|replica| replica.expires > facts.now.as_second()).collect()
+}
+
 fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Finding {
     if !enforces(&compiled.spec) {
         return Finding::new(false, NOTHING_TO_ENFORCE, "no part of this policy has mode Enforce");
@@ -273,16 +296,21 @@ fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Fi
             ),
         );
     }
-    let live: Vec<&Replica> =
-        facts.replicas.values().filter(|replica| replica.expires > facts.now.as_second()).collect();
+    let live = live(facts);
     if live.is_empty() {
-        let then = if entry == Entry::Enforce { "refused" } else { "let through unjudged" };
+        let then = match (entry, &facts.admission) {
+            (Entry::Enforce, _) => "refused",
+            (_, Some(Admission::Says { action: Action::Deny, .. })) => {
+                "let through but for what its ValidatingAdmissionPolicy refuses"
+            }
+            _ => "let through unjudged",
+        };
         let message =
             format!("no webhook replica reports that it is there: every write is {then} until one does");
         return Finding::new(false, "NoReplica", message);
     }
     let Policy { name, generation, .. } = &*compiled.policy;
-    let behind = |replica: &&&Replica| replica.generations.get(&**name) != Some(generation);
+    let behind = |replica: &&&Replica| replica.report.generations.get(&**name) != Some(generation);
     let behind: Vec<&str> = live.iter().filter(behind).map(|replica| &*replica.name).collect();
     if !behind.is_empty() {
         let message = format!(
@@ -307,7 +335,7 @@ fn enforcing(compiled: &Compiled, facts: &Facts<'_>, registered: &Finding) -> Fi
 }
 
 /// In one word: the first thing that stands in the way.
-fn ready(findings: [&Finding; 4]) -> Finding {
+fn ready(findings: [&Finding; 5]) -> Finding {
     match findings.into_iter().find(|finding| finding.blocks()) {
         None => Finding::new(true, "Ready", "this policy does what it says"),
         Some(Finding { status, reason, message }) => Finding::new(*status, reason, message.as_str()),

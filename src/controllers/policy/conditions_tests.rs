@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::cluster::in_force::{GroupResource, judge, with_compiler};
 use crate::cluster::policies::StoredPolicy;
+use crate::cluster::replicas::Report;
 use crate::ownership::decide::MAX_PAUSE;
 use crate::ownership::schema::Schema;
 
@@ -46,8 +47,9 @@ fn registration() -> Registration {
 fn replicas(reports: &[(&str, i64, i64)]) -> &'static Replicas {
     let replicas = reports.iter().map(|(name, expires, generation)| {
         let generations = [("p".to_owned(), *generation)].into();
+        let report = Report { generations, ..Report::default() };
         let name = (*name).to_owned();
-        (name.clone(), Replica { name, expires: *expires, generations, ..Replica::default() })
+        (name.clone(), Replica { name, expires: *expires, report, ..Replica::default() })
     });
     Box::leak(Box::new(replicas.collect()))
 }
@@ -89,6 +91,7 @@ fn a_policy_that_works_says_so_in_all_conditions() {
     assert_eq!(condition(&status, ACCEPTED), is("True", "Accepted"));
     assert_eq!(condition(&status, SCHEMA_RESOLVED), is("True", "Resolved"));
     assert_eq!(condition(&status, REGISTERED), is("True", "Registered"));
+    assert_eq!(condition(&status, PARENTS_READABLE), is("True", "Readable"));
     assert_eq!(condition(&status, ENFORCING), is("True", "RulesLive"));
     assert_eq!(condition(&status, READY), is("True", "Ready"));
     assert_eq!(status["observedGeneration"], 4);
@@ -221,6 +224,56 @@ fn a_policy_enforces_once_every_replica_that_is_there_judges_by_it() {
     let (found, text) = with(&[("a", 1_000, 4)]);
     assert_eq!(found, is("False", "NoReplica"));
     assert!(text.contains("every write is refused until one does"), "{text}");
+}
+
+/// Message of one condition.
+fn message(status: &Value, type_: &str) -> String {
+    let conditions: Vec<Condition> = serde_json::from_value(status["conditions"].clone()).unwrap();
+    conditions.into_iter().find(|condition| condition.type_ == type_).unwrap().message
+}
+
+#[test]
+fn without_any_replica_it_is_said_what_becomes_of_writes() {
+    let registration = registration();
+    let says = |entry, action| {
+        let admission = Admission::Says { name: "p".to_owned(), rules: 2, left_out: 0, action };
+        let (entry, admission) = (Some(entry), Some(admission));
+        let facts = Facts { replicas: replicas(&[]), entry, admission, ..facts(&registration) };
+        message(&status(&judged(&json!({}), Value::Null), &facts).unwrap(), ENFORCING)
+    };
+    let refused = says(Entry::Enforce, Action::Deny);
+    assert!(refused.contains("every write is refused until one does"), "{refused}");
+    let unjudged = says(Entry::EnforceOpen, Action::Audit);
+    assert!(unjudged.contains("every write is let through unjudged until one does"), "{unjudged}");
+    let partly = says(Entry::EnforceOpen, Action::Deny);
+    assert!(partly.contains("let through but for what its ValidatingAdmissionPolicy refuses"), "{partly}");
+}
+
+#[test]
+fn objects_that_the_webhook_may_not_read_are_told_with_the_way_to_allow_it() {
+    let registration = registration();
+    let with = |expires: i64, unreadable: &str| {
+        let report =
+            Report { generations: [("p".to_owned(), 4)].into(), unreadable: [unreadable.to_owned()].into() };
+        let replica = Replica { name: "a".to_owned(), expires, report, ..Replica::default() };
+        let replicas = Replicas::from([("a".to_owned(), replica)]);
+        status(&judged(&json!({}), Value::Null), &Facts { replicas: &replicas, ..facts(&registration) })
+            .unwrap()
+    };
+    let lacking = with(2_000, "things.example.com");
+    assert_eq!(condition(&lacking, PARENTS_READABLE), is("False", "MissingRight"));
+    assert_eq!(condition(&lacking, READY), is("False", "MissingRight"));
+    let message = message(&lacking, PARENTS_READABLE);
+    assert!(
+        message.contains("may not read things.example.com") && message.contains(AGGREGATE_LABEL),
+        "{message}"
+    );
+    assert_eq!(
+        condition(&with(2_000, "things"), PARENTS_READABLE),
+        is("True", "Readable"),
+        "of another group"
+    );
+    assert_eq!(condition(&with(900, "things.example.com"), PARENTS_READABLE), is("Unknown", NOT_REPORTED));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `/scale`: two small objects that hide most of what matters.
 
 use fieldkeeper::ownership::decide::Decision;
+use fieldkeeper::ownership::scale::may_need_parent;
 use fieldkeeper::ownership::verdict::Reason;
 use serde_json::{Value, json};
 
@@ -21,6 +22,22 @@ fn the_count_is_the_field_that_the_scale_path_names() {
 fn a_condition_on_the_count_asks_for_the_parent() {
     let decision = Request::scale(Some(5), Some(7)).by(AUTOSCALER).decide(&target(&[NODEPOOLS]));
     assert_eq!(decision, Decision::NeedsParent);
+}
+
+#[test]
+fn a_count_that_no_policy_claims_never_asks_for_the_parent() {
+    let with_unlisted = |unlisted: &str| {
+        let claims = NODEPOOLS.replace("path: .spec\n", "path: .spec.handOff\n");
+        target(&[&claims.replace("spec.targetNodes", "spec.minNodes").replace("mode: Enforce\n", unlisted)])
+    };
+    let free = with_unlisted("mode: Enforce\n");
+    assert!(!may_need_parent(&free) && may_need_parent(&target(&[NODEPOOLS])));
+    // Zero and no count look alike, and neither is anybody's business here.
+    assert_eq!(Request::scale(None, None).by("mallory").judge(&free).findings, []);
+    assert_eq!(Request::scale(None, Some(7)).by("mallory").judge(&free).findings, []);
+    let listed = with_unlisted("mode: Enforce\n  unlisted: Deny\n");
+    assert!(may_need_parent(&listed));
+    assert_eq!(Request::scale(None, None).by("mallory").decide(&listed), Decision::NeedsParent);
 }
 
 #[test]

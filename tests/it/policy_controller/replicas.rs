@@ -13,11 +13,64 @@ use super::ground::{Ground, POOLS, policy};
 use super::{ENFORCE, PATIENCE};
 use crate::harness::{Identity, NAMESPACE, eventually};
 
+/// Lets the webhook read objects of one kind, as the label of an aggregated role does where controllers run.
+async fn let_read(ground: &Ground, group: &str, resource: &str) {
+    let name = format!("reads-{resource}");
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "rules": [{"apiGroups": [group], "resources": [resource], "verbs": ["get"]}]});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "webhook", "namespace": NAMESPACE}]});
+    for object in [role, binding] {
+        ground.plane().apply(&object.to_string()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_missing_right_to_read_what_a_write_of_scale_is_about_is_a_condition_until_it_is_there() {
+    let mut ground = Ground::new().await;
+    ground.start().await;
+    ground.inject_ca(&[ENFORCE]).await;
+    let account = Identity::service_account(NAMESPACE, "webhook");
+    let client = ground.plane().client(&account, "fieldkeeper-test").await.unwrap();
+    let webhook =
+        hooks::connect(client, Snapshots::default(), &Readiness::default(), PolicyMetrics::default());
+    let replica = tokio::spawn(webhook.background);
+    let deployments = r#"{"group": "apps", "version": "v1", "resource": "deployments"}"#;
+    let config = r#"{"version": "v1", "resource": "configmaps"}"#;
+    let image =
+        json!({"mode": "Enforce", "owners": [{"name": "people", "fields": [{"path": ".spec.paused"}]}]});
+    ground.write(&policy("image", deployments, &image)).await;
+    ground.write(&policy("plain", config, &json!({"mode": "Enforce"}))).await;
+    assert_eq!(
+        ground.condition("image", "ParentsReadable", "Readable").await,
+        "True",
+        "no claim on the count"
+    );
+
+    ground.write(&policy("deployments", deployments, &json!({"mode": "Enforce"}))).await;
+    assert_eq!(ground.condition("deployments", "ParentsReadable", "MissingRight").await, "False");
+    assert_eq!(ground.condition("deployments", "Ready", "MissingRight").await, "False");
+    assert_eq!(ground.condition("plain", "ParentsReadable", "Readable").await, "True");
+    let message = ground.message("deployments", "ParentsReadable").await;
+    assert!(message.contains("may not read deployments.apps"), "{message}");
+
+    let_read(&ground, "apps", "deployments").await;
+    assert_eq!(ground.condition("deployments", "ParentsReadable", "Readable").await, "True");
+    assert_eq!(ground.condition("deployments", "Ready", "Ready").await, "True");
+    ground.plane().kubectl(&["delete", "clusterrolebinding/reads-deployments"]).await.unwrap().ok().unwrap();
+    replica.abort();
+    webhook.farewell.await;
+    ground.stop().await;
+}
+
 #[tokio::test]
 async fn a_policy_enforces_once_every_webhook_replica_judges_by_it_and_not_without_any() {
     let mut ground = Ground::new().await;
     ground.start().await;
     ground.inject_ca(&[ENFORCE]).await;
+    let_read(&ground, "compute.fieldkeeper.dev", "nodepools").await;
     ground.write(&policy("pools", POOLS, &json!({"mode": "Enforce"}))).await;
     assert_eq!(ground.condition("pools", "Enforcing", "NoReplica").await, "False");
     assert_eq!(ground.condition("pools", "Ready", "NoReplica").await, "False");
