@@ -67,13 +67,17 @@ pub struct ManagedFieldsEntry<'a> {
 }
 
 impl<'a> ManagedFieldsEntry<'a> {
-    /// Reads what stands around the set.
-    fn read(entry: Node<'a, '_>) -> Result<Self, RawError> {
-        let [manager, operation, api_version, subresource, time, fields_type, fields] = entry
-            .named(["manager", "operation", "apiVersion", "subresource", "time", "fieldsType", "fieldsV1"])?
-            .map(|value| value.map(|value| value.raw));
+    /// Reads what stands around the set, and finds the set.
+    fn read<'t>(entry: Node<'a, 't>) -> Result<(Self, Option<Node<'a, 't>>), RawError> {
+        // In the order in which the API server writes them.
+        let names = ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
+        let found = entry.named(names)?;
+        let [_, _, fields, ..] = found;
+        let [api_version, fields_type, _, manager, operation, subresource, time] =
+            found.map(|value| value.map(|value| value.raw));
         let known = text(fields_type)?.is_some_and(|fields_type| fields_type == FIELDS_TYPE);
-        Ok(Self {
+        let fields = fields.filter(|fields| known && fields.raw.kind() != Kind::Null);
+        let read = Self {
             manager: text(manager)?.unwrap_or_default(),
             operation: match text(operation)?.as_deref() {
                 Some("Apply") => Operation::Apply,
@@ -83,10 +87,11 @@ impl<'a> ManagedFieldsEntry<'a> {
             api_version: text(api_version)?.unwrap_or_default(),
             subresource: text(subresource)?.unwrap_or_default(),
             time: text(time)?,
-            fields: fields.filter(|fields| known && fields.kind() != Kind::Null),
+            fields: fields.map(|fields| fields.raw),
             raw: entry.raw.text(),
             set: OnceCell::new(),
-        })
+        };
+        Ok((read, fields))
     }
 
     /// What tells entries apart across versions: manager, operation, subresource.
@@ -147,7 +152,7 @@ impl Error for EntryError {}
 pub fn parse_entries(managed_fields: Raw<'_>) -> Result<Vec<ManagedFieldsEntry<'_>>, EntryError> {
     let tree = Tree::new(managed_fields).map_err(EntryError::List)?;
     let entries = nodes(tree.root())?.into_iter().enumerate();
-    entries.map(|(index, entry)| parse_entry(index, entry)).collect()
+    entries.map(|(index, entry)| parse_entry(index, entry).map(|(entry, _)| entry)).collect()
 }
 
 /// The entries of a list, not read.
@@ -159,11 +164,11 @@ pub(super) fn nodes<'a, 't>(managed_fields: Node<'a, 't>) -> Result<Vec<Node<'a,
     if entries.len() > MAX_ENTRIES { Err(EntryError::TooMany) } else { Ok(entries) }
 }
 
-/// Reads the entry that stands at `index`.
-pub(super) fn parse_entry<'a>(
+/// Reads the entry that stands at `index`; its paths are found and not read.
+pub(super) fn parse_entry<'a, 't>(
     index: usize,
-    entry: Node<'a, '_>,
-) -> Result<ManagedFieldsEntry<'a>, EntryError> {
+    entry: Node<'a, 't>,
+) -> Result<(ManagedFieldsEntry<'a>, Option<Node<'a, 't>>), EntryError> {
     ManagedFieldsEntry::read(entry).map_err(|source| EntryError::Entry { index, source })
 }
 

@@ -38,13 +38,13 @@ struct Check<'s, 'p, 'f> {
 
 /// The paths whose value a request changes, for [`judge`].
 pub(super) fn changed_paths(changes: &[Change<'_>]) -> PathSet {
-    let mut paths = PathSet::default();
     // That a container came or went says nothing of what else is claimed to be in it.
-    for change in changes.iter().filter(|change| change.leaf || change.node != NodeKind::Container) {
+    let counts = |change: &&Change<'_>| change.leaf || change.node != NodeKind::Container;
+    let paths = changes.iter().filter(counts).map(|change| {
         let path = change.path.elements();
-        paths.insert(change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path));
-    }
-    paths
+        change.atomic_at.and_then(|node| path.get(..node)).unwrap_or(path)
+    });
+    paths.collect()
 }
 
 /// Findings about `managedFields`, and notes on what is tolerated.

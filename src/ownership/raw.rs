@@ -104,6 +104,9 @@ impl Raw<'static> {
     pub const ZERO: Self = Self("0");
 }
 
+/// Members or items that most containers have at most: room for them is made at once.
+const USUAL_MEMBERS: usize = 8;
+
 const JSON_SPACE: [char; 4] = [' ', '\n', '\r', '\t'];
 
 impl<'a> Raw<'a> {
@@ -174,14 +177,18 @@ impl<'a> Raw<'a> {
         Ok((self.slice(at, end)?, end))
     }
 
-    /// The quoted name of the member that begins at byte `at`, and where its value begins.
-    fn name_at(self, at: usize) -> Result<(&'a str, usize), RawError> {
-        let (name, end) = self.value_at(at)?;
-        name.expect(Kind::String)?;
+    /// The name of the member that begins at byte `at`, and where its value begins.
+    fn name_at(self, at: usize) -> Result<(Cow<'a, str>, usize), RawError> {
         let bytes = self.0.as_bytes();
+        if bytes.get(at) != Some(&b'"') {
+            self.value_at(at)?.0.expect(Kind::String)?;
+        }
+        let (end, escapes) = scan::string_end(bytes, at + 1).ok_or(RawError::Syntax)?;
+        let quoted = self.slice(at, end)?.0;
+        let name = if escapes { decode(quoted)? } else { Cow::Borrowed(inside(quoted)?) };
         let colon = scan::space_end(bytes, end);
         if bytes.get(colon) == Some(&b':') {
-            Ok((name.0, scan::space_end(bytes, colon + 1)))
+            Ok((name, scan::space_end(bytes, colon + 1)))
         } else {
             Err(RawError::Syntax)
         }
@@ -204,9 +211,11 @@ fn sorted_members<'a, V>(
 ) -> Result<Vec<(Cow<'a, str>, V)>, RawError> {
     let mut members = Vec::new();
     let mut sorted = true;
-    each_member(object, value_at, |quoted, value| {
-        let name = decode(quoted)?;
+    each_member(object, value_at, |name, value| {
         sorted = sorted && members.last().is_none_or(|(last, _): &(Cow<'a, str>, V)| *last < name);
+        if members.is_empty() {
+            members.reserve(USUAL_MEMBERS);
+        }
         members.push((name, value));
         Ok(())
     })?;
@@ -228,12 +237,19 @@ fn named_members<V: Copy, const N: usize>(
     names: [&str; N],
 ) -> Result<[Option<V>; N], RawError> {
     let mut found = [None; N];
-    each_member(object, value_at, |quoted, value| {
-        let name = decode(quoted)?;
-        match names.iter().zip(&mut found).find(|(wanted, _)| **wanted == name) {
-            None => {}
-            Some((_, place @ None)) => *place = Some(value),
-            Some(_) => return Err(RawError::DuplicateName(name.into_owned())),
+    // Mostly both are sorted: the next one wanted is the next one found.
+    let mut next = 0;
+    each_member(object, value_at, |name, value| {
+        let places = (next..N).chain(0..next);
+        let Some(place) =
+            places.into_iter().find(|place| names.get(*place).is_some_and(|wanted| **wanted == name))
+        else {
+            return Ok(());
+        };
+        next = place + 1;
+        match found.get_mut(place) {
+            Some(empty @ None) => *empty = Some(value),
+            _ => return Err(RawError::DuplicateName(name.into_owned())),
         }
         Ok(())
     })?;
@@ -264,11 +280,11 @@ pub(super) fn zip<'a, V>(
     })
 }
 
-/// Calls `visit` with the quoted name and the value of each member, in order.
+/// Calls `visit` with the name and the value of each member, in order.
 fn each_member<'a, V>(
     object: Raw<'a>,
     mut value_at: impl FnMut(usize) -> Result<(V, usize), RawError>,
-    mut visit: impl FnMut(&'a str, V) -> Result<(), RawError>,
+    mut visit: impl FnMut(Cow<'a, str>, V) -> Result<(), RawError>,
 ) -> Result<(), RawError> {
     object.expect(Kind::Object)?;
     let bytes = object.0.as_bytes();
@@ -299,6 +315,9 @@ fn list_items<V>(
     }
     loop {
         let (item, end) = value_at(at)?;
+        if items.is_empty() {
+            items.reserve(USUAL_MEMBERS);
+        }
         items.push(item);
         let Some(next) = next_entry(bytes, end, b']')? else { return Ok(items) };
         at = next;
@@ -317,11 +336,16 @@ fn next_entry(bytes: &[u8], end: usize, close: u8) -> Result<Option<usize>, RawE
 
 /// The value of a quoted string; borrowed unless it has escapes.
 fn decode(quoted: &str) -> Result<Cow<'_, str>, RawError> {
-    let inner = quoted.get(1..quoted.len().saturating_sub(1)).ok_or(RawError::Syntax)?;
+    let inner = inside(quoted)?;
     if inner.as_bytes().contains(&b'\\') {
         return serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| RawError::Unicode);
     }
     Ok(Cow::Borrowed(inner))
+}
+
+/// What is between the quotes.
+fn inside(quoted: &str) -> Result<&str, RawError> {
+    quoted.get(1..quoted.len().saturating_sub(1)).ok_or(RawError::Syntax)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! structured-merge-diff, membership of a node says nothing of the nodes below.
 //! This module gives no meaning to a set: it never reads a schema or a policy.
 
-use std::collections::{BTreeMap, btree_map};
 use std::fmt;
 use std::iter::Peekable;
+use std::slice;
 
 use super::element::Element;
 use super::path::{DisplayPath, Path};
@@ -30,21 +30,28 @@ pub const MAX_DEPTH: usize = 120;
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct PathSet {
     member: bool,
-    /// No node in here is empty, so that equal sets have equal tries.
-    children: BTreeMap<Element, Self>,
+    /// Sorted. No node in here is empty, so that equal sets have equal tries. Most nodes have few children, and sets
+    /// are mostly made in order: a list costs less than a map to make and to free.
+    children: Vec<(Element, Self)>,
 }
 
 impl PathSet {
     /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
-        Self { member: false, children: BTreeMap::new() }
+        Self { member: false, children: Vec::new() }
     }
 
-    /// A node, made by who has read it. Empty children are left out.
+    /// A node, made by who has read it. The children are in order, none twice; empty ones are left out.
     pub(super) fn from_children(member: bool, children: impl IntoIterator<Item = (Element, Self)>) -> Self {
-        let children = children.into_iter().filter(|(_, below)| !below.is_empty()).collect();
+        let children: Vec<_> = children.into_iter().filter(|(_, below)| !below.is_empty()).collect();
+        debug_assert!(children.is_sorted_by(|(a, _), (b, _)| a < b), "children are in order");
         Self { member, children }
+    }
+
+    fn child(&self, element: &Element) -> Option<&Self> {
+        let found = self.children.binary_search_by(|(child, _)| child.cmp(element)).ok()?;
+        self.children.get(found).map(|(_, below)| below)
     }
 
     /// Takes over what `later` holds below itself, unless that is nothing, and its membership.
@@ -55,16 +62,20 @@ impl PathSet {
         }
     }
 
-    /// Adds a path and says whether it was new. Its ancestors are not added.
+    /// Adds a path and says whether it was new. Its ancestors are not added. Many paths are added in order, as
+    /// [`Extend`] does: one that belongs before others moves them.
     pub fn insert(&mut self, path: &[Element]) -> bool {
         let mut node = self;
         for element in within_depth(path) {
-            // Two look-ups, but the element is copied only where it is new.
-            if !node.children.contains_key(element) {
-                node.children.insert(element.clone(), Self::new());
-            }
-            match node.children.get_mut(element) {
-                Some(below) => node = below,
+            let place = match node.children.binary_search_by(|(child, _)| child.cmp(element)) {
+                Ok(place) => place,
+                Err(place) => {
+                    node.children.insert(place, (element.clone(), Self::new()));
+                    place
+                }
+            };
+            match node.children.get_mut(place) {
+                Some((_, below)) => node = below,
                 None => return false,
             }
         }
@@ -85,7 +96,7 @@ impl PathSet {
             if node.member {
                 return true;
             }
-            match node.children.get(element) {
+            match node.child(element) {
                 Some(below) => node = below,
                 None => return false,
             }
@@ -108,7 +119,7 @@ impl PathSet {
     /// The number of paths. Counts them.
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::from(self.member) + self.children.values().map(Self::len).sum::<usize>()
+        usize::from(self.member) + self.children.iter().map(|(_, below)| below.len()).sum::<usize>()
     }
 
     /// Whether the node from which this set is seen is itself a member.
@@ -120,19 +131,19 @@ impl PathSet {
     /// The next nodes below, in order, each with what the set holds from there on.
     #[must_use]
     pub fn children(&self) -> impl ExactSizeIterator<Item = (&Element, &Self)> {
-        self.children.iter()
+        self.children.iter().map(|(element, below)| (element, below))
     }
 
     /// What the set holds at `element` and below it; `None` if nothing.
     #[must_use]
     pub fn with_prefix(&self, element: &Element) -> Option<&Self> {
-        self.children.get(element)
+        self.child(element)
     }
 
     /// What the set holds at a path and below it; `None` if nothing.
     #[must_use]
     pub fn get(&self, path: &[Element]) -> Option<&Self> {
-        let node = within_depth(path).iter().try_fold(self, |node, element| node.children.get(element))?;
+        let node = within_depth(path).iter().try_fold(self, |node, element| node.child(element))?;
         (!node.is_empty()).then_some(node)
     }
 
@@ -244,8 +255,8 @@ struct Keep {
 
 /// The children of two nodes side by side, in order, in one pass over both.
 struct Joined<'a> {
-    left: Peekable<btree_map::Iter<'a, Element, PathSet>>,
-    right: Peekable<btree_map::Iter<'a, Element, PathSet>>,
+    left: Peekable<slice::Iter<'a, (Element, PathSet)>>,
+    right: Peekable<slice::Iter<'a, (Element, PathSet)>>,
 }
 
 impl<'a> Joined<'a> {
@@ -265,7 +276,7 @@ impl<'a> Iterator for Joined<'a> {
         };
         let left = if order.is_le() { self.left.next() } else { None };
         let right = if order.is_ge() { self.right.next() } else { None };
-        let element = left.or(right)?.0;
+        let (element, _) = left.or(right)?;
         Some((element, left.map(|(_, node)| node), right.map(|(_, node)| node)))
     }
 }
@@ -276,7 +287,7 @@ pub struct Iter<'a> {
     root: bool,
     path: Path,
     /// The nodes from the root to the present one that are not finished.
-    open: Vec<btree_map::Iter<'a, Element, PathSet>>,
+    open: Vec<slice::Iter<'a, (Element, PathSet)>>,
 }
 
 impl Iterator for Iter<'_> {
@@ -320,6 +331,8 @@ impl<P: AsRef<[Element]>> FromIterator<P> for PathSet {
 
 impl<P: AsRef<[Element]>> Extend<P> for PathSet {
     fn extend<I: IntoIterator<Item = P>>(&mut self, paths: I) {
+        let mut paths: Vec<P> = paths.into_iter().collect();
+        paths.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
         for path in paths {
             self.insert(path.as_ref());
         }

@@ -68,27 +68,27 @@ impl<'f> Tracking<'f> {
         let entries = |list: Option<Node<'f, 't>>| list.map_or(Ok(Vec::new()), nodes);
         let (before, after) = (entries(stored)?, entries(new)?);
         let (stored, new) = (stored.map(|list| list.raw), new.map(|list| list.raw));
-        let (old_texts, new_texts) = (texts(&before), texts(&after));
-        let heads = |entries: &[Node<'f, '_>], wanted: &dyn Fn(&Node<'f, '_>) -> bool| {
-            let numbered = entries.iter().enumerate().filter(|(_, entry)| wanted(entry));
-            numbered.map(|(index, entry)| parse_entry(index, *entry)).collect::<Result<Vec<_>, _>>()
+        let (old_texts, new_texts) = (Texts::of(&before), Texts::of(&after));
+        // The paths of an entry stand in a tree already.
+        let mut fields: Vec<Node<'f, 't>> = Vec::new();
+        let mut heads = |entries: &[Node<'f, 't>], wanted: &dyn Fn(&Node<'f, 't>) -> bool| {
+            let wanted = entries.iter().enumerate().filter(|(_, entry)| wanted(entry));
+            let read = wanted.map(|(index, entry)| {
+                let (entry, paths) = parse_entry(index, *entry)?;
+                fields.extend(paths);
+                Ok(entry)
+            });
+            read.collect::<Result<Vec<_>, TrackingError>>()
         };
-        let gone = heads(&before, &|entry| !new_texts.contains(&text(entry)))?;
-        let come = heads(&after, &|entry| !old_texts.contains(&text(entry)))?;
+        let gone = heads(&before, &|entry| !new_texts.contain(entry))?;
+        let come = heads(&after, &|entry| !old_texts.contain(entry))?;
         if gone.is_empty() && come.is_empty() {
             return Ok(Self { stored, new, ..Self::default() });
         }
-        let kept = heads(&before, &|entry| new_texts.contains(&text(entry)))?;
+        let kept = heads(&before, &|entry| new_texts.contain(entry))?;
         let mut moved: Vec<_> = gone.iter().chain(&come).collect();
         moved.sort_by(|a, b| a.identity().cmp(&b.identity()));
         moved.dedup_by(|a, b| a.identity() == b.identity());
-        // The paths of an entry stand in a tree already: they are found there by where their text is.
-        let fields = |raw: Raw<'f>| {
-            let holds = |entry: &&Node<'f, 't>| {
-                entry.raw.text().as_bytes().as_ptr_range().contains(&raw.text().as_ptr())
-            };
-            before.iter().chain(&after).find(holds)?.get("fieldsV1").ok().flatten()
-        };
         let movements = moved.into_iter().map(|one| {
             Movement::of(one, &of_manager(one, &gone, &kept), &of_manager(one, &come, &kept), &fields)
         });
@@ -156,13 +156,23 @@ pub(super) enum TrackingError {
     Fields { manager: String, source: FieldsV1Error },
 }
 
-/// The length first, so that texts are seldom compared.
-fn text<'f>(entry: &Node<'f, '_>) -> (usize, &'f str) {
-    (entry.raw.text().len(), entry.raw.text())
-}
+/// The texts of the entries of one list, sorted. The length first, so that texts are seldom compared.
+struct Texts<'f>(Vec<(usize, &'f str)>);
 
-fn texts<'f>(entries: &[Node<'f, '_>]) -> BTreeSet<(usize, &'f str)> {
-    entries.iter().map(text).collect()
+impl<'f> Texts<'f> {
+    fn of(entries: &[Node<'f, '_>]) -> Self {
+        let mut texts: Vec<_> = entries.iter().map(Self::key).collect();
+        texts.sort_unstable();
+        Self(texts)
+    }
+
+    fn contain(&self, entry: &Node<'f, '_>) -> bool {
+        self.0.binary_search(&Self::key(entry)).is_ok()
+    }
+
+    fn key(entry: &Node<'f, '_>) -> (usize, &'f str) {
+        (entry.raw.text().len(), entry.raw.text())
+    }
 }
 
 /// The entries of one manager on a side: those that changed, and those that stay, which may be its
@@ -180,12 +190,12 @@ fn is_empty(list: Raw<'_>) -> bool {
 }
 
 impl<'f> Movement<'f> {
-    /// The movement of the manager of `one` between its entries of both sides.
-    fn of<'t>(
+    /// The movement of the manager of `one` between its entries of both sides. `trees` has the paths of them all.
+    fn of(
         one: &ManagedFieldsEntry<'f>,
         before: &[&ManagedFieldsEntry<'f>],
         after: &[&ManagedFieldsEntry<'f>],
-        fields: &dyn Fn(Raw<'f>) -> Option<Node<'f, 't>>,
+        trees: &[Node<'f, '_>],
     ) -> Result<Self, TrackingError> {
         let holding = |entries: &[&ManagedFieldsEntry<'f>]| Holding {
             fields: entries.iter().filter_map(|entry| entry.fields).collect(),
@@ -194,31 +204,31 @@ impl<'f> Movement<'f> {
         let times = |entries: &[&'_ ManagedFieldsEntry<'f>]| {
             entries.iter().map(|entry| entry.time.clone().unwrap_or_default()).collect::<BTreeSet<_>>()
         };
+        let tree = |raw: Raw<'f>| trees.iter().find(|node| std::ptr::eq(node.raw.text(), raw.text()));
         let (held, holds) = (holding(before), holding(after));
         let moved = || match (&*held.fields, &*holds.fields) {
             ([old], [new]) if old.text() == new.text() => Ok((PathSet::new(), PathSet::new())),
             ([old], [new]) => {
-                let (old, new) = match (fields(*old), fields(*new)) {
-                    (Some(old), Some(new)) => parse_changed_nodes(old, new)?,
+                let (old, new) = match (tree(*old), tree(*new)) {
+                    (Some(old), Some(new)) => parse_changed_nodes(*old, *new)?,
                     _ => parse_changed(*old, *new)?,
                 };
                 Ok((old.difference(&new), new.difference(&old)))
             }
             // An entry that comes or goes brings or takes all that it holds.
-            ([], _) => Ok((PathSet::new(), holds.set()?.clone())),
-            (_, []) => Ok((held.set()?.clone(), PathSet::new())),
+            ([], [new]) => Ok((PathSet::new(), fieldsv1::parse(new.text())?)),
+            ([old], []) => Ok((fieldsv1::parse(old.text())?, PathSet::new())),
             _ => Ok((held.set()?.difference(holds.set()?), holds.set()?.difference(held.set()?))),
         };
         let unreadable = |source| TrackingError::Fields { manager: one.manager.clone().into_owned(), source };
         let (lost, gained) = moved().map_err(unreadable)?;
-        let of_version = |new: &ManagedFieldsEntry<'f>| {
-            before.iter().filter(|old| old.api_version == new.api_version).collect::<Vec<_>>()
-        };
+        let same_version =
+            |old: &&&ManagedFieldsEntry<'f>, one: &ManagedFieldsEntry<'f>| old.api_version == one.api_version;
         let another_time = after.iter().any(|new| {
-            let olds = of_version(new);
-            !olds.is_empty() && olds.iter().all(|old| old.time != new.time)
+            let mut olds = before.iter().filter(|old| same_version(old, new)).peekable();
+            olds.peek().is_some() && olds.all(|old| old.time != new.time)
         });
-        let doubled = before.iter().any(|old| of_version(old).len() > 1);
+        let doubled = before.iter().any(|one| before.iter().filter(|old| same_version(old, one)).count() > 1);
         // The same paths under another version are the same entry, too.
         let kept = lost.is_empty() && gained.is_empty();
         Ok(Self {

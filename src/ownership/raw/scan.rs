@@ -9,16 +9,16 @@
 //! change, so this is the hot loop. Containers are read in blocks of 64 bytes that
 //! become bit masks (quotes, backslashes, brackets).
 
-/// A byte in every position of a word.
-const ONES: u64 = 0x0101_0101_0101_0101;
-/// The upper bit of every byte of a word.
-const HIGH: u64 = 0x8080_8080_8080_8080;
+use wide::u8x16;
+
 /// Every second bit, from the lowest on.
 const EVEN: u64 = 0x5555_5555_5555_5555;
 /// `[` and `{`, `]` and `}` differ in this bit, and no other byte becomes either by setting it.
 const FOLD: u8 = 0x20;
 /// Bytes of one block.
 const BLOCK: usize = 64;
+/// Bytes that one vector instruction looks at.
+const LANE: usize = 16;
 /// Most containers are shorter than this: below it, building masks costs more than it saves.
 const SHORT: usize = 48;
 
@@ -33,26 +33,32 @@ pub(super) fn space_end(text: &[u8], mut at: usize) -> usize {
 /// The position after the value that begins at `at`.
 pub(super) fn value_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
-        b'"' => string_end(text, at + 1),
+        b'"' => string_end(text, at + 1).map(|(end, _)| end),
         b'{' | b'[' => container_end(text, at),
         _ => Some(word_end(text, at)),
     }
 }
 
-/// The position after the closing quote of a string whose opening quote is before `at`.
-pub(super) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+/// The position after the closing quote of a string whose opening quote is before `at`, and whether it has escapes.
+pub(super) fn string_end(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    let [quote, slash] = [b'"', b'\\'].map(u8x16::splat);
+    let mut escapes = false;
     loop {
-        while let Some(word) = word_at(text, at) {
-            let found = equal_bytes(word, b'"') | equal_bytes(word, b'\\');
+        while let Some(bytes) = text.get(at..)?.first_chunk::<LANE>() {
+            let bytes = u8x16::new(*bytes);
+            let found = (bytes.simd_eq(quote) | bytes.simd_eq(slash)).to_bitmask();
             if found != 0 {
-                at += found.trailing_zeros() as usize / 8;
+                at += found.trailing_zeros() as usize;
                 break;
             }
-            at += 8;
+            at += LANE;
         }
         match text.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at += 2,
+            b'"' => return Some((at + 1, escapes)),
+            b'\\' => {
+                escapes = true;
+                at += 2;
+            }
             _ => at += 1,
         }
     }
@@ -75,7 +81,7 @@ fn container_end(text: &[u8], mut at: usize) -> Option<usize> {
     let short = at.saturating_add(SHORT);
     while at < short {
         match text.get(at)? {
-            b'"' => at = string_end(text, at + 1)?,
+            b'"' => (at, _) = string_end(text, at + 1)?,
             b'{' | b'[' => {
                 depth += 1;
                 at += 1;
@@ -184,31 +190,18 @@ struct Marks {
 }
 
 fn marks(block: &[u8; BLOCK]) -> Marks {
-    // The compiler makes vector instructions of this loop.
-    let mut classes = [0_u8; BLOCK];
-    for (class, byte) in classes.iter_mut().zip(block) {
-        let folded = byte | FOLD;
-        *class = u8::from(*byte == b'"')
-            | u8::from(*byte == b'\\') << 1
-            | u8::from(folded == b'{') << 2
-            | u8::from(folded == b'}') << 3;
-    }
+    let [quote, slash, fold, open, close] = [b'"', b'\\', FOLD, b'{', b'}'].map(u8x16::splat);
+    let bits = |bytes: u8x16, wanted: u8x16| u64::from(bytes.simd_eq(wanted).to_bitmask());
     let mut marks = Marks::default();
-    let (words, _) = classes.as_chunks::<8>();
-    let mut any = 0;
-    for (index, classes) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*classes);
-        let shift = index * 8;
-        any |= word;
-        marks.quotes |= gather(word) << shift;
-        marks.opens |= gather(word >> 2) << shift;
-        marks.closes |= gather(word >> 3) << shift;
-    }
-    // Most blocks have no backslash.
-    if any & (ONES << 1) != 0 {
-        for (index, classes) in words.iter().enumerate() {
-            marks.slashes |= gather(u64::from_le_bytes(*classes) >> 1) << (index * 8);
-        }
+    let (lanes, _) = block.as_chunks::<LANE>();
+    for (index, bytes) in lanes.iter().enumerate() {
+        let bytes = u8x16::new(*bytes);
+        let folded = bytes | fold;
+        let shift = index * LANE;
+        marks.quotes |= bits(bytes, quote) << shift;
+        marks.slashes |= bits(bytes, slash) << shift;
+        marks.opens |= bits(folded, open) << shift;
+        marks.closes |= bits(folded, close) << shift;
     }
     marks
 }
@@ -236,25 +229,11 @@ fn running_parity(mut bits: u64) -> u64 {
     bits ^ (bits << 32)
 }
 
-/// The upper bit of each byte of `word` that equals `byte`.
-fn equal_bytes(word: u64, byte: u8) -> u64 {
-    let other = word ^ (ONES * u64::from(byte));
-    !(((other & !HIGH) + !HIGH) | other) & HIGH
-}
-
-/// Packs the lowest bits of eight bytes into the lowest eight bits.
-fn gather(bytes: u64) -> u64 {
-    (bytes & ONES).wrapping_mul(0x0102_0408_1020_4080) >> 56
-}
-
-fn word_at(text: &[u8], at: usize) -> Option<u64> {
-    text.get(at..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::sample;
 
     /// The obvious scanner, one byte at a time.
     fn naive_end(text: &[u8]) -> Option<usize> {
@@ -289,16 +268,20 @@ mod tests {
         }
 
         #[test]
-        fn marks_are_where_the_bytes_are(bytes in proptest::collection::vec(any::<u8>(), BLOCK)) {
-            let block = bytes.as_array().unwrap();
-            let bits = |wanted: &[u8]| {
-                let set = |(at, byte): (usize, &u8)| u64::from(wanted.contains(byte)) << at;
-                bytes.iter().enumerate().map(set).sum::<u64>()
-            };
-            prop_assert_eq!(
-                marks(block),
-                Marks { quotes: bits(b"\""), slashes: bits(b"\\"), opens: bits(b"{["), closes: bits(b"}]") }
-            );
+        fn marks_are_where_the_bytes_are(
+            random in proptest::collection::vec(any::<u8>(), BLOCK),
+            telling in proptest::collection::vec(sample::select(b"{}[]\"\\;\xfb\xdb\xdda2z".to_vec()), BLOCK),
+        ) {
+            for bytes in [random, telling] {
+                let bits = |wanted: &[u8]| {
+                    let set = |(at, byte): (usize, &u8)| u64::from(wanted.contains(byte)) << at;
+                    bytes.iter().enumerate().map(set).sum::<u64>()
+                };
+                prop_assert_eq!(
+                    marks(bytes.as_array().unwrap()),
+                    Marks { quotes: bits(b"\""), slashes: bits(b"\\"), opens: bits(b"{["), closes: bits(b"}]") }
+                );
+            }
         }
 
         #[test]
@@ -310,18 +293,14 @@ mod tests {
 
     #[test]
     fn a_string_ends_at_its_first_unescaped_quote() {
-        for text in [r#"a" b"#, r#"\"" b"#, r#"\\\\" b"#, r#"0123456789\"0123456789\\" b"#] {
-            assert_eq!(string_end(text.as_bytes(), 0), Some(text.len() - 2), "{text}");
+        let far = r#"0123456789\"0123456789\\" b"#;
+        let plain = r#"0123456789 0123456789 0123456789" b"#;
+        let texts =
+            [(r#"a" b"#, false), (r#"\"" b"#, true), (r#"\\\\" b"#, true), (far, true), (plain, false)];
+        for (text, escapes) in texts {
+            assert_eq!(string_end(text.as_bytes(), 0), Some((text.len() - 2, escapes)), "{text}");
         }
         assert_eq!(string_end(b"no end", 0), None);
         assert_eq!(string_end(b"no end\\", 0), None);
-    }
-
-    #[test]
-    fn bits_are_gathered_in_byte_order() {
-        for index in 0..8 {
-            assert_eq!(gather(1 << (8 * index)), 1 << index);
-        }
-        assert_eq!(gather(ONES), 0xff);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Kind, Raw, RawError, decode, each_member, list_items, named_members, scan, sorted_members};
+use super::{Kind, Raw, RawError, each_member, list_items, named_members, scan, sorted_members};
 
 /// Bytes of text for which room for one container is made. In `managedFields`, which have more
 /// containers than anything else, it is about this.
@@ -106,8 +106,7 @@ impl<'a> Node<'a, '_> {
         slot: impl Fn(&str) -> Option<usize>,
     ) -> Result<Vec<Option<Raw<'a>>>, RawError> {
         let mut picked = vec![None; slots];
-        each_member(self.raw, self.reader(), |quoted, value: Self| {
-            let name = decode(quoted)?;
+        each_member(self.raw, self.reader(), |name, value: Self| {
             match slot(&name).and_then(|slot| picked.get_mut(slot)) {
                 Some(place @ None) => *place = Some(value.raw),
                 Some(Some(_)) => return Err(RawError::DuplicateName(name.into_owned())),
