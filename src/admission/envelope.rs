@@ -8,16 +8,19 @@
 //! policy. With a uid the caller gets a refusal. Objects are never parsed into trees here, and no
 //! error text repeats what the body says, except for names that the reader of the text needs.
 
+mod apart;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use self::apart::Members;
 use super::head::head;
 use super::strict::{Object, distinct};
 
 use crate::ownership::facts::{Operation, Requester};
+use crate::ownership::raw::Raw;
 
 /// The API server sends UUIDs of 36 characters; a longer uid would only blow up logs and answers.
 const MAX_UID: usize = 128;
@@ -56,7 +59,7 @@ pub enum Unreadable {
     NotJson {
         /// Line, from 1.
         line: usize,
-        /// Column, from 1; 0 at the end of the body.
+        /// Column, in characters from 1.
         column: usize,
     },
     /// Some other object.
@@ -126,9 +129,9 @@ pub struct Request<'a> {
     /// Who asks.
     pub requester: Requester,
     /// The object as it would be stored.
-    pub object: Option<&'a RawValue>,
+    pub object: Option<Raw<'a>>,
     /// The object as it is stored.
-    pub old_object: Option<&'a RawValue>,
+    pub old_object: Option<Raw<'a>>,
     /// `options.fieldManager`, where the client sent one.
     pub field_manager: Option<String>,
     /// Nothing will be stored.
@@ -165,49 +168,6 @@ pub struct GroupVersionResource<'a> {
     pub resource: Cow<'a, str>,
 }
 
-/// The outermost object. Members that are not listed are skipped.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    #[serde(borrow, default)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow, default)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    request: Option<Object<Members<'a>>>,
-}
-
-/// All members but the uid stay raw, so that whatever is in them the uid is still readable. A member
-/// that stands there twice is an error of the derived code: no reader may pick the other one.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Members<'a> {
-    #[serde(borrow, default)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    resource: Option<&'a RawValue>,
-    #[serde(borrow)]
-    sub_resource: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    namespace: Option<&'a RawValue>,
-    #[serde(borrow)]
-    operation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    user_info: Option<&'a RawValue>,
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
-    #[serde(borrow)]
-    old_object: Option<&'a RawValue>,
-    #[serde(borrow)]
-    options: Option<&'a RawValue>,
-    #[serde(borrow)]
-    dry_run: Option<&'a RawValue>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct UserInfo {
@@ -227,17 +187,16 @@ struct Options {
 /// Reads the uid and the version; the rest of the body has to be JSON, but may hold anything.
 pub fn open(body: &[u8]) -> Result<Opened<'_>, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
-    let Object(review): Object<Review<'_>> = serde_json::from_str(text)
-        .map_err(|error| Unreadable::NotJson { line: error.line(), column: error.column() })?;
-    if review.kind != "AdmissionReview" {
-        return Err(Unreadable::Kind(quoted(&review.kind)));
+    let ([api_version, kind], request) = apart::outermost(text)?;
+    if kind != "AdmissionReview" {
+        return Err(Unreadable::Kind(quoted(&kind)));
     }
     let version = [ReviewVersion::V1, ReviewVersion::V1Beta1]
         .into_iter()
-        .find(|version| version.as_str() == review.api_version)
-        .ok_or_else(|| Unreadable::Version(quoted(&review.api_version)))?;
-    let Object(mut members) = review.request.ok_or(Unreadable::NoRequest)?;
-    let uid = std::mem::take(&mut members.uid);
+        .find(|version| version.as_str() == api_version)
+        .ok_or_else(|| Unreadable::Version(quoted(&api_version)))?;
+    let members = request.ok_or(Unreadable::NoRequest)?;
+    let uid = members.uid.and_then(|uid| uid.string().ok()).ok_or(Unreadable::NoUid)?;
     if uid.is_empty() || uid.len() > MAX_UID {
         return Err(Unreadable::NoUid);
     }
@@ -282,7 +241,7 @@ impl<'a> Opened<'a> {
 impl Request<'_> {
     /// The object that the request is about: the new one, or on DELETE the stored one.
     #[must_use]
-    pub fn subject(&self) -> Option<&RawValue> {
+    pub fn subject(&self) -> Option<Raw<'_>> {
         self.object.or(self.old_object)
     }
 
@@ -300,7 +259,7 @@ impl Request<'_> {
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         match (self.object, self.old_object) {
-            (Some(new), Some(old)) => new.get() == old.get(),
+            (Some(new), Some(old)) => new.text() == old.text(),
             _ => false,
         }
     }
@@ -350,7 +309,7 @@ pub fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-fn operation(raw: Option<&RawValue>) -> Result<Operation, Malformed> {
+fn operation(raw: Option<Raw<'_>>) -> Result<Operation, Malformed> {
     let name = text(raw, "operation")?;
     [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect]
         .into_iter()
@@ -358,18 +317,18 @@ fn operation(raw: Option<&RawValue>) -> Result<Operation, Malformed> {
         .ok_or_else(|| Malformed::Operation(quoted(&name)))
 }
 
-fn required<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, name: &'static str) -> Result<T, Malformed> {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).ok_or(Malformed::Member(name))
+fn required<'a, T: Deserialize<'a>>(raw: Option<Raw<'a>>, name: &'static str) -> Result<T, Malformed> {
+    raw.and_then(|raw| serde_json::from_str(raw.text()).ok()).ok_or(Malformed::Member(name))
 }
 
 fn optional<'a, T: Deserialize<'a> + Default>(
-    raw: Option<&'a RawValue>,
+    raw: Option<Raw<'a>>,
     name: &'static str,
 ) -> Result<T, Malformed> {
     if raw.is_some() { required(raw, name) } else { Ok(T::default()) }
 }
 
-fn text<'a>(raw: Option<&'a RawValue>, name: &'static str) -> Result<Cow<'a, str>, Malformed> {
+fn text<'a>(raw: Option<Raw<'a>>, name: &'static str) -> Result<Cow<'a, str>, Malformed> {
     #[derive(Default, Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     optional::<Text<'a>>(raw, name).map(|text| text.0)

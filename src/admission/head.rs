@@ -4,8 +4,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use crate::ownership::raw::{Raw, RawError};
 
 /// The few things that name an object. What is not there is empty.
@@ -40,8 +38,8 @@ pub(super) struct HeadMetadata<'a> {
 
 /// Reads what names an object; `None` when it is no object or says something twice.
 #[must_use]
-pub(super) fn head(object: &RawValue) -> Option<Head<'_>> {
-    read(Raw::from(object)).ok()
+pub(super) fn head(object: Raw<'_>) -> Option<Head<'_>> {
+    read(object).ok()
 }
 
 fn read(object: Raw<'_>) -> Result<Head<'_>, RawError> {

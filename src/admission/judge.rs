@@ -20,6 +20,7 @@ use crate::cluster::namespaces::Namespaces;
 use crate::ownership::decide::{Decision, decide, undecided};
 use crate::ownership::explain::{Cause, explain};
 use crate::ownership::facts::{Facts, Operation};
+use crate::ownership::raw::Raw;
 use crate::ownership::rule::{Mode, Target};
 use crate::ownership::verdict::{Reason, Verdict};
 
@@ -175,7 +176,7 @@ fn ask(inputs: Inputs<'_>, endpoint: Endpoint, request: &Request<'_>, target: &A
             },
         },
         Some(Ok(parent)) if is_reviewed(parent, request) => {
-            facts.parent = Some(parent);
+            facts.parent = Some(Raw::from(&**parent));
             match decide(&facts, target) {
                 Decision::Decided(verdict) => verdict,
                 Decision::NeedsParent => undecided(&facts, target, "its object did not settle it"),
@@ -244,7 +245,10 @@ fn review_policy(opinion: Option<&Opinion>, endpoint: Endpoint, request: &Reques
     let object = request.object.filter(|_| written && request.subresource.is_empty());
     let judged = match (object, opinion) {
         (None, _) => Judged::allowed(),
-        (Some(object), None) => return Step::NeedsOpinion(object.to_owned()),
+        (Some(object), None) => match RawValue::from_string(object.text().to_owned()) {
+            Ok(object) => return Step::NeedsOpinion(object),
+            Err(_) => malformed(endpoint, true, &Malformed::Member("object")),
+        },
         (Some(_), Some(opinion)) => of_opinion(opinion.clone(), endpoint, request),
     };
     Step::Judged(Box::new(judged))
@@ -313,7 +317,7 @@ fn parent_of(request: &Request<'_>, target: &Target) -> Option<ParentRef> {
 
 /// A `Scale` carries uid and resource version of its object: only that state of it is evidence.
 fn is_reviewed(parent: &RawValue, request: &Request<'_>) -> bool {
-    let Some((parent, scale)) = head(parent).zip(request.old_object.and_then(head)) else {
+    let Some((parent, scale)) = head(Raw::from(parent)).zip(request.old_object.and_then(head)) else {
         return false;
     };
     let (parent, scale) = (parent.metadata(), scale.metadata());

@@ -135,10 +135,10 @@ fn judge_deletion(facts: &Facts<'_>, target: &Target) -> Vec<Finding> {
 
 fn judge_write(facts: &Facts<'_>, target: &Target) -> Verdict {
     let undecided = |why: &str| undecided(facts, target, why);
-    let Some(new) = facts.object.map(Raw::from) else {
+    let Some(new) = facts.object else {
         return undecided("the review does not carry the object");
     };
-    let old = facts.old_object.map(Raw::from);
+    let old = facts.old_object;
     match (facts.operation, old) {
         (Operation::Update, None) => {
             return undecided("the review of an update does not carry the old object");

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-
+use super::raw::Raw;
 use super::selection::Labels;
 
 /// Who asks: the effective user of the request, as the API server authenticated it.
@@ -62,12 +61,12 @@ pub struct Facts<'a> {
     /// `fieldManager` as the client sent it; `None` when it sent none. Never authority.
     pub field_manager: Option<&'a str>,
     /// The object as it would be stored; `None` on DELETE.
-    pub object: Option<&'a RawValue>,
+    pub object: Option<Raw<'a>>,
     /// The object as it is stored; `None` on CREATE.
-    pub old_object: Option<&'a RawValue>,
+    pub old_object: Option<Raw<'a>>,
     /// For `/scale`: the object whose count is written, read at exactly the
     /// resource version that is reviewed. `None` until [`super::decide::Decision::NeedsParent`] asks for it.
-    pub parent: Option<&'a RawValue>,
+    pub parent: Option<Raw<'a>>,
     /// Seconds since the Unix epoch, for `pausedUntil`.
     pub now: i64,
 }

@@ -1,6 +1,6 @@
 //! Borrowed reading of JSON, one level at a time.
 //!
-//! In: a text that `serde_json` has accepted once. Out: the kind of a value, the
+//! In: a text that was checked once, by `serde_json` or as [`Unchecked`]. Out: the kind of a value, the
 //! members of an object, the items of an array, as slices of that same text.
 //! Nothing below the asked level is looked at, so reading along one changed path
 //! costs little more than skipping over the rest. Whoever descends many levels takes
@@ -10,6 +10,7 @@
 //! of the two counts, and an enforcement point must not pick one. This module must
 //! not build trees or compare values (`value` does).
 
+mod checked;
 mod scan;
 mod tree;
 
@@ -20,6 +21,7 @@ use std::fmt;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+pub use checked::{Misplaced, Unchecked};
 pub(super) use tree::{Node, Tree};
 
 /// Why a text cannot be read as the JSON that was asked for.
@@ -112,7 +114,10 @@ const JSON_SPACE: [char; 4] = [' ', '\n', '\r', '\t'];
 impl<'a> Raw<'a> {
     /// Checks a text and takes it as one value.
     pub fn parse(text: &'a str) -> Result<Self, RawError> {
-        serde_json::from_str::<&RawValue>(text).map(Self::from).map_err(|_| RawError::Syntax)
+        let unchecked = Unchecked(text);
+        let read =
+            unchecked.value(unchecked.start()).and_then(|(raw, end)| unchecked.finish(end).map(|()| raw));
+        read.map_err(|_| RawError::Syntax)
     }
 
     /// The text of the value, without surrounding white space.

@@ -41,9 +41,7 @@ fn claims_on<'p>(policy: &'p Policy, count: &'p [Element]) -> impl Iterator<Item
 
 /// Judges a `/scale` request; `None` when the parent is needed and not among the facts.
 pub(super) fn judge(facts: &Facts<'_>, target: &Target) -> Option<Vec<Finding>> {
-    let (Some(scale), Some(new), Some(old)) =
-        (&target.scale, facts.object.map(Raw::from), facts.old_object.map(Raw::from))
-    else {
+    let (Some(scale), Some(new), Some(old)) = (&target.scale, facts.object, facts.old_object) else {
         return Some(undecided_findings(target, "the review does not show what /scale writes"));
     };
     match (count_of(old), count_of(new)) {
@@ -78,7 +76,7 @@ fn judge_count(
         return None;
     }
     let undecided = |error: &RawError| undecided_findings(target, &error.to_string());
-    let parent = match facts.parent.map(|parent| Tree::new(Raw::from(parent))).transpose() {
+    let parent = match facts.parent.map(Tree::new).transpose() {
         Ok(parent) => parent,
         Err(error) => return Some(undecided(&error)),
     };

@@ -11,8 +11,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use super::facts::{Facts, Operation};
 use super::raw::{Raw, RawError};
 use super::rule::{Policy, Target};
@@ -139,8 +137,8 @@ fn by_object(selector: &Selector, states: &[Labels]) -> bool {
     states.is_empty() || states.iter().any(|labels| selector.matches(labels))
 }
 
-fn labels_of(object: &RawValue) -> Result<Labels, RawError> {
-    let Some(metadata) = Raw::from(object).get("metadata")? else { return Ok(Labels::new()) };
+fn labels_of(object: Raw<'_>) -> Result<Labels, RawError> {
+    let Some(metadata) = object.get("metadata")? else { return Ok(Labels::new()) };
     let Some(labels) = metadata.get("labels")? else { return Ok(Labels::new()) };
     let mut found = Labels::new();
     for (name, value) in labels.members()? {

@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde_json::value::RawValue;
-
 use super::number::Number;
 use super::{Access, Comparison, Expr, Literal, Root};
 use crate::ownership::raw::{Kind, Node, Raw, RawError};
@@ -15,9 +13,9 @@ use crate::ownership::value;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Objects<'a> {
     /// What `oldObject` stands for.
-    pub old_object: Option<&'a RawValue>,
+    pub old_object: Option<Raw<'a>>,
     /// What `object` stands for.
-    pub object: Option<&'a RawValue>,
+    pub object: Option<Raw<'a>>,
 }
 
 /// Why a condition is neither true nor false. Each is a sentence without its full stop.
@@ -76,7 +74,7 @@ impl<'a> Objects<'a> {
             Root::OldObject => self.old_object,
             Root::Object => self.object,
         };
-        object.map_or(Ok(None), |object| follow(access, Raw::from(object), Raw::kind, Raw::get))
+        object.map_or(Ok(None), |object| follow(access, object, Raw::kind, Raw::get))
     }
 }
 
@@ -102,7 +100,7 @@ fn follow<V: Copy>(
 
 impl Expr {
     /// Whether the condition of a claim holds of the stored object.
-    pub fn eval(&self, old_object: Option<&RawValue>) -> Result<bool, EvalError> {
+    pub fn eval(&self, old_object: Option<Raw<'_>>) -> Result<bool, EvalError> {
         self.eval_on(&Objects { old_object, object: None })
     }
 

@@ -14,7 +14,7 @@ const POOL: &str = r#"{
 
 fn eval(text: &str) -> Result<bool, EvalError> {
     let pool: Box<RawValue> = serde_json::from_str(POOL).unwrap();
-    when::parse(text).unwrap().eval(Some(&pool))
+    when::parse(text).unwrap().eval(Some(Raw::from(&*pool)))
 }
 
 fn holds(text: &str) {
@@ -155,7 +155,7 @@ fn values_may_come_from_elsewhere_and_only_what_is_needed_is_asked_for() {
 fn mutators_see_both_objects() {
     let (old, new): (Box<RawValue>, Box<RawValue>) =
         (serde_json::from_str(r#"{"a": 1}"#).unwrap(), serde_json::from_str(r#"{"a": 2}"#).unwrap());
-    let objects = Objects { old_object: Some(&old), object: Some(&new) };
+    let objects = Objects { old_object: Some(Raw::from(&*old)), object: Some(Raw::from(&*new)) };
     let expr = when::parse_mutator("oldObject.a < object.a").unwrap();
     assert_eq!(expr.eval_on(&objects), Ok(true));
 }
@@ -163,8 +163,8 @@ fn mutators_see_both_objects() {
 #[test]
 fn an_object_that_two_readers_may_read_differently_decides_nothing() {
     let twice: Box<RawValue> = serde_json::from_str(r#"{"a": {"b": 1, "b": 2}}"#).unwrap();
-    let error = when::parse("oldObject.a.b == 2").unwrap().eval(Some(&twice)).unwrap_err();
+    let error = when::parse("oldObject.a.b == 2").unwrap().eval(Some(Raw::from(&*twice))).unwrap_err();
     assert_eq!(error.to_string(), "the object cannot be read: the name \"b\" occurs twice in one object");
     // What is not read does not matter.
-    assert_eq!(when::parse("has(oldObject.c)").unwrap().eval(Some(&twice)), Ok(false));
+    assert_eq!(when::parse("has(oldObject.c)").unwrap().eval(Some(Raw::from(&*twice))), Ok(false));
 }

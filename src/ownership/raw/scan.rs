@@ -18,7 +18,7 @@ const FOLD: u8 = 0x20;
 /// Bytes of one block.
 const BLOCK: usize = 64;
 /// Bytes that one vector instruction looks at.
-const LANE: usize = 16;
+pub(super) const LANE: usize = 16;
 /// Most containers are shorter than this: below it, building masks costs more than it saves.
 const SHORT: usize = 48;
 

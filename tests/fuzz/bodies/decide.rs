@@ -11,6 +11,7 @@ use fieldkeeper::admission::judge;
 use fieldkeeper::api::FieldPolicySpec;
 use fieldkeeper::ownership::decide::{Decision, decide, undecided};
 use fieldkeeper::ownership::facts::{Facts, Operation};
+use fieldkeeper::ownership::raw::Raw;
 use fieldkeeper::ownership::rule::{Mode, Policy, Target};
 use fieldkeeper::ownership::verdict::{Finding, Verdict};
 use fieldkeeper::policy::compile::compile;
@@ -95,7 +96,11 @@ fn target(policies: &[&RawValue]) -> Option<Target> {
 
 fn facts<'a>(request: &'a Request<'_>, name: &'a str, parent: Option<&'a RawValue>) -> Facts<'a> {
     let parent = parent.filter(|_| request.subresource == "scale");
-    Facts { parent, ..judge::facts(request, name, ground::NOW) }
+    Facts { parent: parent.map(Raw::from), ..judge::facts(request, name, ground::NOW) }
+}
+
+fn value(raw: Raw<'_>) -> &RawValue {
+    serde_json::from_str(raw.text()).expect("what is read is JSON")
 }
 
 /// The verdict; `None` where the parent is needed and not there.
@@ -117,7 +122,7 @@ fn without_a_change(facts: &Facts<'_>, verdict: &Verdict) {
         return;
     };
     let same = |old: Value, new: Value| old == new;
-    let read = |raw: &RawValue| serde_json::from_str(raw.get()).ok();
+    let read = |raw: Raw<'_>| serde_json::from_str(raw.text()).ok();
     if facts.subresource != "scale" && read(old).zip(read(new)).is_some_and(|(old, new)| same(old, new)) {
         let other = verdict.findings.iter().find(|finding| !promises::is_beside_the_values(finding));
         assert!(other.is_none(), "nothing changes, and {other:?}");
@@ -145,11 +150,12 @@ fn refuses(verdict: &Verdict, policy: &Policy) -> bool {
 /// The order of members means nothing. (Equal bytes do: they write nothing, not even under a reserved name.)
 fn in_another_order(facts: &Facts<'_>, target: &Target, verdict: &Verdict) {
     let Some(object) = facts.object else { return };
-    if facts.old_object.is_some_and(|old| old.get() == object.get()) {
+    if facts.old_object.is_some_and(|old| old.text() == object.text()) {
         return;
     }
-    let Some(turned) = json::rewritten(object, |_, members| members.reverse()) else { return };
-    let Some(again) = self::verdict(&Facts { object: Some(&turned), ..facts.clone() }, target) else {
+    let Some(turned) = json::rewritten(value(object), |_, members| members.reverse()) else { return };
+    let Some(again) = self::verdict(&Facts { object: Some(Raw::from(&*turned)), ..facts.clone() }, target)
+    else {
         return;
     };
     if promises::gives_up(&again) || promises::gives_up(verdict) {
@@ -165,18 +171,18 @@ fn untracked(facts: &Facts<'_>, target: &Target, verdict: &Verdict) {
     let (Operation::Update, Some(old), Some(new)) = (facts.operation, facts.old_object, facts.object) else {
         return;
     };
-    let strip = |raw: &RawValue| {
-        json::rewritten(raw, |depth, members| {
+    let strip = |raw: Raw<'_>| {
+        json::rewritten(value(raw), |depth, members| {
             if depth == 1 {
                 members.retain(|(name, _)| name != "managedFields");
             }
         })
     };
-    let tracked = |raw: &RawValue| raw.get().matches("managedFields").count() <= 1;
+    let tracked = |raw: Raw<'_>| raw.text().matches("managedFields").count() <= 1;
     let (true, true, Some(old), Some(new)) = (tracked(old), tracked(new), strip(old), strip(new)) else {
         return;
     };
-    let facts = Facts { object: Some(&new), old_object: Some(&old), ..facts.clone() };
+    let facts = Facts { object: Some(Raw::from(&*new)), old_object: Some(Raw::from(&*old)), ..facts.clone() };
     let Some(bare) = self::verdict(&facts, target) else { return };
     let of_values = |verdict: &Verdict| {
         let findings = verdict.findings.iter().filter(|finding| promises::is_about_a_value(finding));

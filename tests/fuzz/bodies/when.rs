@@ -5,6 +5,7 @@
 //! path, says two things of one object, or where an error points outside the text.
 
 use fieldkeeper::ownership::condition::{Expr, Objects, Root};
+use fieldkeeper::ownership::raw::Raw;
 use fieldkeeper::policy::when::{self, MAX_LENGTH, ParseError};
 use serde_json::value::RawValue;
 
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (text, object) = text.split_once('\0').unwrap_or((text, "{}"));
-    let object = serde_json::from_str::<&RawValue>(object).ok();
+    let object = serde_json::from_str::<&RawValue>(object).ok().map(Raw::from);
     let claim = when::parse(text);
     let mutator = when::parse_mutator(text);
     for error in [&claim, &mutator].into_iter().filter_map(|parsed| parsed.as_ref().err()) {
@@ -60,7 +61,7 @@ fn reads_paths(condition: &Expr) {
     }
 }
 
-fn says_one_thing(condition: &Expr, object: Option<&RawValue>) {
+fn says_one_thing(condition: &Expr, object: Option<Raw<'_>>) {
     for objects in [
         Objects { old_object: object, object: None },
         Objects { old_object: None, object },

@@ -16,6 +16,7 @@ use fieldkeeper::cluster::schemas::Kind as KnownKind;
 use fieldkeeper::cluster::target::target;
 use fieldkeeper::ownership::decide::{Decision, decide};
 use fieldkeeper::ownership::facts::{Facts, Operation, Requester};
+use fieldkeeper::ownership::raw::Raw;
 use fieldkeeper::ownership::rule::{Mode, Target};
 use fieldkeeper::ownership::verdict::{Finding, Reason, Verdict};
 use fieldkeeper::policy::compile::compile;
@@ -236,9 +237,9 @@ impl<'a> Lane<'a> {
             namespace_labels: None,
             name: "object",
             field_manager: attempt.call.field_manager(),
-            object: new.as_deref(),
-            old_object: old.as_deref(),
-            parent: parent.as_deref().filter(|_| attempt.call.subresource() == "scale"),
+            object: new.as_deref().map(Raw::from),
+            old_object: old.as_deref().map(Raw::from),
+            parent: parent.as_deref().filter(|_| attempt.call.subresource() == "scale").map(Raw::from),
             now: 0,
         };
         let Decision::Decided(verdict) = decide(&facts, target) else { panic!("the parent is there") };

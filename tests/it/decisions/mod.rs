@@ -16,6 +16,7 @@ use fieldkeeper::ownership::decide::{Decision, decide};
 use fieldkeeper::ownership::explain::{Answer, explain};
 use fieldkeeper::ownership::facts::{Facts, Operation, Requester};
 use fieldkeeper::ownership::pattern::Pattern;
+use fieldkeeper::ownership::raw::Raw;
 use fieldkeeper::ownership::rule::{Mode, ScalePath, Target};
 use fieldkeeper::ownership::schema::Schema;
 use fieldkeeper::ownership::selection::Labels;
@@ -237,9 +238,9 @@ impl Request {
             namespace_labels: self.namespace_labels.as_ref(),
             name: "general",
             field_manager: self.manager.as_deref(),
-            object: self.new.as_deref(),
-            old_object: self.old.as_deref(),
-            parent: self.parent.as_deref(),
+            object: self.new.as_deref().map(Raw::from),
+            old_object: self.old.as_deref().map(Raw::from),
+            parent: self.parent.as_deref().map(Raw::from),
             now: self.now,
         }
     }
