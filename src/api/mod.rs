@@ -30,6 +30,8 @@ pub const NAMESPACE: &str = "fieldkeeper-system";
 /// Members of this group are never sent to `/validate`; what they do is recorded by `/observe`. No generated
 /// admission policy asks about them.
 pub const BYPASS_GROUP: &str = "fieldkeeper.dev:bypass";
+/// Label that the API server keeps on every namespace, so no owner of a namespace can exempt it.
+pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// What a ClusterRole with this label allows, the webhook may do: to `get` objects whose `/scale` is written.
 pub const AGGREGATE_LABEL: &str = "fieldkeeper.dev/aggregate-to-webhook";
 /// API group of the bundled operator's kinds.

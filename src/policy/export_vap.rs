@@ -29,7 +29,7 @@ use self::identity::is_one_of;
 use self::rules::Rules;
 use self::units::Units;
 use self::variables::Variables;
-use crate::api::{BYPASS_GROUP, NAMESPACE};
+use crate::api::{BYPASS_GROUP, NAMESPACE, NAMESPACE_NAME_LABEL};
 use crate::ownership::element::Element;
 use crate::ownership::rule::{Creation, Mode, Policy, Target, Unlisted};
 use crate::ownership::selection::{Requirement, Selector, Test};
@@ -46,8 +46,6 @@ pub const LEFT_OUT_ANNOTATION: &str = "fieldkeeper.dev/left-out";
 const ANNOTATION_LENGTH: usize = 64 * 1024;
 /// Namespaces that the shipped registration never sends to the webhook.
 pub const EXCLUDED_NAMESPACES: [&str; 2] = [NAMESPACE, "kube-system"];
-/// A label that the API server keeps on every namespace.
-const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// What a broken rule leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,7 +288,7 @@ fn conditions(policy: &Policy) -> Vec<MatchCondition> {
 /// Both selectors mean the same to the API server as to `decide`: an object matches by its stored or its new labels.
 fn matched(policy: &Policy, facts: &Facts<'_>, rule: NamedRuleWithOperations) -> MatchResources {
     let excluded = LabelSelectorRequirement {
-        key: NAMESPACE_NAME.to_owned(),
+        key: NAMESPACE_NAME_LABEL.to_owned(),
         operator: "NotIn".to_owned(),
         values: Some(facts.excluded_namespaces.iter().cloned().collect()),
     };

@@ -75,7 +75,7 @@ async fn main() -> ExitCode {
     plane.apply(RBAC).await.unwrap();
     plane.apply(POLICY).await.unwrap();
     fieldkeeper.registered(&plane, "ponds").await.unwrap();
-    let _constant = constant_webhook(&plane).await;
+    let _constant = constant_webhooks(&plane).await;
 
     let creator = plane.client(&Identity::person("creator", &[]), "bench").await.unwrap();
     let owner = plane.client(&Identity::service_account("ponds", "ctrl-a"), "bench").await.unwrap();
@@ -148,36 +148,41 @@ async fn patch(client: &Client, plural: &str, name: &str, size: &str) -> kube::R
     api(client, plural).patch(name, &params, &Patch::Merge(&patch)).await
 }
 
-/// Registers and starts a webhook that allows everything: the least that any webhook costs. It is a process of its
-/// own, as ours is and any other: in this one it would share warm threads with the client that waits for it.
-async fn constant_webhook(plane: &ControlPlane) -> Process {
+/// Registers and starts a webhook that allows everything, the least that any webhook costs: by itself for one kind, and
+/// for another with the selectors and conditions of the two entries that see a write under a policy. Each is a process
+/// of its own, as ours is and any other: in this one it would share warm threads with the client that waits for it,
+/// and one for both would be warm at every second call.
+async fn constant_webhooks(plane: &ControlPlane) -> [Process; 2] {
+    let constant =
+        json!({"name": "constant.bench.test", "sideEffects": "None", "admissionReviewVersions": ["v1"]});
+    [
+        constant_webhook(plane, "constant", "constants", vec![constant]).await,
+        constant_webhook(plane, "alike", "alikes", fieldkeepers_entries()).await,
+    ]
+}
+
+async fn constant_webhook(
+    plane: &ControlPlane,
+    name: &str,
+    plural: &str,
+    mut entries: Vec<Value>,
+) -> Process {
     let [port] = free_ports().unwrap();
-    let endpoint = plane.webhook_service("constant", port).await.unwrap();
+    let endpoint = plane.webhook_service(name, port).await.unwrap();
     let program = std::env::current_exe().unwrap();
     let (certificate, key) = (endpoint.certificate.to_str().unwrap(), endpoint.key.to_str().unwrap());
     let args = [CONSTANT, &port.to_string(), certificate, key];
-    let process = plane.run_beside("constant", &program, &plane.admin_kubeconfig(), &args, &[]).unwrap();
-    let rules = |plural: &str| {
-        json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": ["arena.example.com"], "apiVersions": ["v1"],
-            "resources": [plural]}])
-    };
-    let constant = json!({
-        "name": "constant.bench.test", "clientConfig": endpoint.client_config("/"),
-        "rules": rules("constants"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
-    });
-    // Selectors and conditions of the two entries that see a write under a policy.
-    let mut alike = fieldkeepers_entries();
-    for entry in &mut alike {
+    let process = plane.run_beside(name, &program, &plane.admin_kubeconfig(), &args, &[]).unwrap();
+    for entry in &mut entries {
         entry["clientConfig"] = json!(endpoint.client_config("/"));
-        entry["rules"] = rules("alikes");
+        entry["rules"] = json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": ["arena.example.com"],
+            "apiVersions": ["v1"], "resources": [plural]}]);
     }
-    for (name, webhooks) in [("constant", vec![constant]), ("alike", alike)] {
-        let configuration = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": name}, "webhooks": webhooks,
-        });
-        plane.apply(&configuration.to_string()).await.unwrap();
-    }
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name}, "webhooks": entries,
+    });
+    plane.apply(&configuration.to_string()).await.unwrap();
     process
 }
 

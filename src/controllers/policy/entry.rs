@@ -9,11 +9,10 @@ use k8s_openapi::api::admissionregistration::v1::{
     RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
 };
 
+use crate::api::NAMESPACE_NAME_LABEL;
+
 /// Name of the one configuration.
 pub const CONFIGURATION: &str = "fieldkeeper";
-
-/// Label that the API server keeps on every namespace, so no owner of a namespace can exempt it.
-const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// An entry whose rules we write. Ordered by strictness, the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
