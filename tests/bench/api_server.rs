@@ -1,7 +1,7 @@
 //! What fieldkeeper adds to a write through a real API server, against a webhook that always says yes.
 //!
 //! Input: four kinds with one schema in one control plane (etcd without fsync): one without a webhook, one with a
-//! constant webhook, one with the constant webhook registered as fieldkeeper is, one under a policy of fieldkeeper; all
+//! constant webhook (axum, as ours), one with that webhook registered as fieldkeeper is, one under a policy of fieldkeeper; all
 //! webhooks in service mode, failurePolicy Fail. Output: the median latency of an owner's merge patch for objects of
 //! three sizes, taken in turns in one run, and a failure where what ours adds is above its multiple of what the constant
 //! one adds. Registered alike, the constant one shows which part of that the API server spends before it asks.
@@ -21,9 +21,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::routing::post;
 use bytes::Bytes;
-use harness::{ControlPlane, Identity, Options, Process, eventually, free_ports, serve};
-use http::Request;
+use harness::{ControlPlane, Identity, Options, Process, eventually, free_ports, serve_router};
+use http::header::CONTENT_TYPE;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
@@ -201,8 +203,9 @@ fn fieldkeepers_entries() -> Vec<Value> {
 /// The constant webhook's process: serves until it is ended.
 async fn serve_constant(port: &str, certificate: &str, key: &str) {
     let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
-    let answer = |request: Request<Bytes>| std::future::ready(yes(request.body()));
-    serve(listener, Path::new(certificate), Path::new(key), answer).unwrap().await.unwrap();
+    let answer = async |body: Bytes| ([(CONTENT_TYPE, "application/json")], yes(&body).to_string());
+    let router = Router::new().route("/", post(answer));
+    serve_router(listener, Path::new(certificate), Path::new(key), router).unwrap().await.unwrap();
 }
 
 fn yes(body: &[u8]) -> Value {

@@ -45,4 +45,4 @@ pub use process::{Process, Signal};
 pub use program::fieldkeeper;
 pub use tour::{Expect, Tour, print};
 pub use wait::{eventually, free_ports, get};
-pub use webhook::{NAMESPACE, WebhookEndpoint, serve};
+pub use webhook::{NAMESPACE, WebhookEndpoint, serve, serve_router};

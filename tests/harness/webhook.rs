@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -29,6 +32,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 
 use super::control_plane::ControlPlane;
 
@@ -95,6 +99,22 @@ where
     F: Fn(Request<Bytes>) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Value> + Send + 'static,
 {
+    let respond = async move |request: Request<Body>| {
+        let (head, body) = request.into_parts();
+        let Ok(body) = body.collect().await else { return StatusCode::BAD_REQUEST.into_response() };
+        let answer = answer(Request::from_parts(head, body.to_bytes())).await;
+        ([(CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
+    };
+    serve_router(listener, certificate, key, Router::new().fallback(respond))
+}
+
+/// The same for routes.
+pub fn serve_router(
+    listener: TcpListener,
+    certificate: &Path,
+    key: &Path,
+    router: Router,
+) -> Result<JoinHandle<()>> {
     let certificate = CertificateDer::from_pem_file(certificate)?;
     let key = PrivateKeyDer::from_pem_file(key)?;
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key)?;
@@ -103,28 +123,16 @@ where
         // Connections end with the task.
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, answer) = (acceptor.clone(), answer.clone());
+            let (acceptor, router) = (acceptor.clone(), router.clone());
             connections.spawn(async move {
                 stream.set_nodelay(true)?;
                 let stream = acceptor.accept(stream).await?;
-                let service = service_fn(|request| respond(request, &answer));
-                http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
+                let answer = |request: Request<Incoming>| router.clone().oneshot(request.map(Body::new));
+                http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await?;
                 anyhow::Ok(())
             });
         }
     }))
-}
-
-async fn respond<F, A>(request: Request<Incoming>, answer: &F) -> Result<Response<Full<Bytes>>>
-where
-    F: Fn(Request<Bytes>) -> A,
-    A: Future<Output = Value>,
-{
-    let (head, body) = request.into_parts();
-    let body = body.collect().await?.to_bytes();
-    let answer = answer(Request::from_parts(head, body)).await;
-    let body = Full::new(Bytes::from(answer.to_string()));
-    Ok(Response::builder().header(CONTENT_TYPE, "application/json").body(body)?)
 }
 
 impl WebhookEndpoint {
