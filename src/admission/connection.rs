@@ -24,8 +24,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tower::ServiceExt as _;
 
-use super::server::Phase;
-
 /// From the first byte of a head to its end; also from the connection to the first head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -44,6 +42,17 @@ const MAX_HEADERS: usize = 64;
 
 /// Room for a head, and for what is read of a body at once.
 const MAX_BUFFER: usize = 64 * 1024;
+
+/// What the process is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing special.
+    Serving,
+    /// It will stop soon: serve on, but ask clients to go elsewhere.
+    Draining,
+    /// Finish what has begun and accept nothing more.
+    Closing,
+}
 
 /// What the client is doing.
 #[derive(Clone, Copy, Debug)]

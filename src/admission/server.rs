@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection;
+pub use super::connection::Phase;
 use crate::telemetry::metrics::{ResultLabels, WebhookMetrics};
 
 /// Connections to one port. An API server keeps 25 idle ones and opens more in a burst; beyond this
@@ -30,17 +31,6 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Pause after a failed accept, which means that files or memory ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What the process is about to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Nothing special.
-    Serving,
-    /// It will stop soon: serve on, but ask clients to go elsewhere.
-    Draining,
-    /// Finish what has begun and accept nothing more.
-    Closing,
-}
 
 /// What connections are wrapped in.
 #[derive(Clone, Debug)]

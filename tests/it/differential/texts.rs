@@ -98,7 +98,12 @@ pub fn text(random: &mut Random) -> String {
     let mut out = String::new();
     write_node(&mut out, 0, odd, random);
     if odd > 0 && random.chance(25) {
-        corrupt(&mut out, random);
+        let mut corrupted = out.clone();
+        corrupt(&mut corrupted, random);
+        // One changed byte makes an index below 0 of a number below 0.
+        if !corrupted.contains("i:-") {
+            return corrupted;
+        }
     }
     out
 }
