@@ -257,8 +257,8 @@ fn parents_readable(compiled: &Compiled, facts: &Facts<'_>) -> Finding {
     if lacking > 0 {
         let message = format!(
             "the webhook may not read {resource}: a write of /scale that only the object itself can decide (`when`, \
-             `match`, a count of 0) is refused; a ClusterRole with the label {AGGREGATE_LABEL}: \"true\" that allows \
-             `get` on them lets it"
+             `match`, a count of 0) is refused; grant it by a ClusterRole with the label {AGGREGATE_LABEL}: \"true\" \
+             that allows `get` on {resource}"
         );
         return Finding::new(false, "MissingRight", message);
     }
