@@ -138,6 +138,31 @@ fn an_entry_that_holds_only_what_is_not_there_may_get_a_new_time() {
     assert_eq!(retimed("f:minNodes"), [".spec.minNodes"]);
 }
 
+/// The server takes no entries from a write of a subresource, so the new time is its own. It records what was sent for
+/// the rest of the object, though nothing of it is stored.
+#[test]
+fn an_entry_gets_a_new_time_with_a_stale_part_in_a_write_of_the_status() {
+    let held = |fields: Value, time: &str| {
+        let entry = with(entry("tool", "Update", "status", fields), "/time", json!(time));
+        with(pool(), "/metadata/managedFields/-", entry)
+    };
+    let status = json!({"f:nodes": {}});
+    let old = held(json!({"f:status": status}), "2026-01-01T00:00:00Z");
+    let judged = |gained: Value| {
+        let new = held(json!({"f:spec": gained, "f:status": status}), "2026-01-01T00:00:01Z");
+        refused(
+            &Request::update(&old, &new)
+                .on("status")
+                .by("mallory")
+                .under("tool")
+                .judge(&target(&[NODEPOOLS])),
+        )
+    };
+    let free = json!({"f:drained": {}});
+    assert!(!judged(free).contains(&".status.nodes".to_owned()));
+    assert_eq!(judged(json!({"f:minNodes": {}})), [".spec.minNodes"]);
+}
+
 /// What was only defaulted and a list without items are in no entry of an apply that creates.
 #[test]
 fn an_object_of_which_nothing_was_set_is_created_without_entries() {
