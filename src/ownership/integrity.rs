@@ -250,8 +250,8 @@ impl Check<'_, '_, '_> {
         let by_server = match movement.operation {
             _ if !movement.retimed => true,
             Operation::Apply => mine,
-            // In a write of a subresource the server takes no entries from the request: it alone moves times there.
-            _ if mine => !self.scope.facts.subresource.is_empty() || holds_change(movement, self.changed)?,
+            // In a write of `/status` the server takes no entries from the request: it alone moves times there.
+            _ if mine => self.scope.facts.subresource == "status" || holds_change(movement, self.changed)?,
             _ => movement.manager == ANCIENT_CHANGES && self.merges_oldest()?,
         };
         if by_server {

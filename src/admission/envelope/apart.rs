@@ -84,33 +84,22 @@ impl<'a> Members<'a> {
             }
             keep(body, at, &name, &MEMBERS, &mut found)
         })?;
-        let [
-            uid,
-            kind,
-            resource,
-            sub_resource,
-            name,
-            namespace,
-            operation,
-            user_info,
-            object,
-            old_object,
-            options,
-            dry_run,
-        ] = found.map(|value| value.filter(|value| value.kind() != Kind::Null));
+        let mut found = found.into_iter().map(|value| value.filter(|value| value.kind() != Kind::Null));
+        let mut next = || found.next().flatten();
+        // In the order of the names.
         let members = Self {
-            uid,
-            kind,
-            resource,
-            sub_resource,
-            name,
-            namespace,
-            operation,
-            user_info,
-            object,
-            old_object,
-            options,
-            dry_run,
+            uid: next(),
+            kind: next(),
+            resource: next(),
+            sub_resource: next(),
+            name: next(),
+            namespace: next(),
+            operation: next(),
+            user_info: next(),
+            object: next(),
+            old_object: next(),
+            options: next(),
+            dry_run: next(),
         };
         Ok((Some(members), end))
     }

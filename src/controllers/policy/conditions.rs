@@ -253,8 +253,7 @@ fn sent(facts: &Facts<'_>) -> Finding {
 fn parents_readable(compiled: &Compiled, facts: &Facts<'_>) -> Finding {
     let resource = compiled.resource().to_string();
     let live = live(facts);
-    let lacking = live.iter().filter(|replica| replica.report.unreadable.contains(&resource)).count();
-    if lacking > 0 {
+    if live.iter().any(|replica| replica.report.unreadable.contains(&resource)) {
         let message = format!(
             "the webhook may not read {resource}: a write of /scale that only the object itself can decide (`when`, \
              `match`, a count of 0) is refused; grant it by a ClusterRole with the label {AGGREGATE_LABEL}: \"true\" \

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use wide::u8x16;
 
 use super::scan::{LANE, space_end};
-use super::{Raw, decode, inside};
+use super::{Raw, decode};
 
 /// Containers inside each other in most texts.
 const USUAL_DEPTH: usize = 32;
@@ -70,12 +70,8 @@ impl<'a> Unchecked<'a> {
         loop {
             let (end, value) = name_end(bytes, at)?;
             let quoted = self.0.get(at..end).ok_or(Misplaced(at))?;
-            let name = if quoted.as_bytes().contains(&b'\\') {
-                decode(quoted)
-            } else {
-                inside(quoted).map(Cow::Borrowed)
-            };
-            at = space_end(bytes, visit(name.map_err(|_| Misplaced(at))?, value)?);
+            let name = decode(quoted).map_err(|_| Misplaced(at))?;
+            at = space_end(bytes, visit(name, value)?);
             match bytes.get(at) {
                 Some(b',') => at = space_end(bytes, at + 1),
                 Some(b'}') => return Ok(at + 1),
@@ -86,7 +82,7 @@ impl<'a> Unchecked<'a> {
 }
 
 /// The position after the value that begins at `at`.
-pub(super) fn valid_end(text: &[u8], mut at: usize) -> Result<usize, Misplaced> {
+fn valid_end(text: &[u8], mut at: usize) -> Result<usize, Misplaced> {
     // The closing brackets that are still to come.
     let mut open: Vec<u8> = Vec::new();
     loop {

@@ -138,7 +138,7 @@ fn an_entry_that_holds_only_what_is_not_there_may_get_a_new_time() {
     assert_eq!(retimed("f:minNodes"), [".spec.minNodes"]);
 }
 
-/// The server takes no entries from a write of a subresource, so the new time is its own. It records what was sent for
+/// The server takes no entries from a write of `/status`, so the new time is its own. It records what was sent for
 /// the rest of the object, though nothing of it is stored.
 #[test]
 fn an_entry_gets_a_new_time_with_a_stale_part_in_a_write_of_the_status() {
