@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use hyper::body::Body;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -78,7 +78,10 @@ impl Budget {
     }
 
     /// Reads a body whose length may have been announced.
-    pub async fn read(&self, body: Body, announced: Option<u64>) -> Result<HeldBody, BodyError> {
+    pub async fn read<B>(&self, body: B, announced: Option<u64>) -> Result<HeldBody, BodyError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let announced = announced.map(usize::try_from);
         let capacity = match announced {
             Some(Ok(length)) if length <= MAX_BODY => length.min(FIRST_CAPACITY),
@@ -88,7 +91,10 @@ impl Budget {
         timeout(BODY_TIMEOUT, self.collect(body, capacity)).await.unwrap_or(Err(BodyError::TooSlow))
     }
 
-    async fn collect(&self, mut body: Body, capacity: usize) -> Result<HeldBody, BodyError> {
+    async fn collect<B>(&self, mut body: B, capacity: usize) -> Result<HeldBody, BodyError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let mut bytes = Vec::with_capacity(capacity);
         let mut share = Share { permit: None, size: 0, used: self.used.clone() };
         while let Some(frame) = body.frame().await {
@@ -107,8 +113,14 @@ impl Budget {
 impl Share {
     async fn grow(&mut self, budget: &Arc<Semaphore>, size: usize) -> Result<(), BodyError> {
         let permits = u32::try_from(size).map_err(|_| BodyError::TooLarge)?;
-        let wanted = Arc::clone(budget).acquire_many_owned(permits);
-        let Ok(Ok(more)) = timeout(BUDGET_WAIT, wanted).await else { return Err(BodyError::Busy) };
+        // Nearly always there is room, and no clock is needed.
+        let more = if let Ok(more) = Arc::clone(budget).try_acquire_many_owned(permits) {
+            more
+        } else {
+            let wanted = Arc::clone(budget).acquire_many_owned(permits);
+            let Ok(Ok(more)) = timeout(BUDGET_WAIT, wanted).await else { return Err(BodyError::Busy) };
+            more
+        };
         match &mut self.permit {
             Some(held) => held.merge(more),
             none => *none = Some(more),

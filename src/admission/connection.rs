@@ -12,17 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use http::{HeaderValue, header};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tower::ServiceExt as _;
 
 /// From the first byte of a head to its end; also from the connection to the first head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,55 +84,90 @@ impl Clock {
     }
 }
 
+/// What answers requests. It makes no errors: whatever goes wrong is an answer.
+pub trait Answer: Clone + Send + Sync + 'static {
+    /// Of the answers.
+    type Body: Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static;
+
+    /// Answers one request.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
 /// Serves requests until either side closes, patience ends, or `phase` says that it is over.
 pub(super) async fn serve<S>(
     stream: S,
-    router: Router,
-    mut phase: watch::Receiver<Phase>,
-    is_full: impl Fn() -> bool,
+    answer: impl Answer,
+    phase: watch::Receiver<Phase>,
+    is_full: impl Fn() -> bool + Send + 'static,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let clock = Clock(Arc::new(Mutex::new(Doing::Head(Instant::now()))));
-    let service = service_fn({
-        let (clock, phase) = (clock.clone(), phase.clone());
-        move |request: http::Request<Incoming>| {
-            clock.set(Doing::Request);
-            let (clock, phase) = (clock.clone(), phase.clone());
-            let answer = router.clone().oneshot(request.map(Body::new));
-            async move {
-                let mut response = answer.await?;
-                // A client that is told so opens its next connection elsewhere.
-                if *phase.borrow() != Phase::Serving {
-                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                }
-                clock.set(Doing::Idle(Instant::now()));
-                Ok::<_, Infallible>(response)
+    let service = service_fn(|request: Request<Incoming>| {
+        clock.set(Doing::Request);
+        let (clock, phase, answer) = (clock.clone(), phase.clone(), answer.clone());
+        async move {
+            let mut response = answer.answer(request).await;
+            // A client that is told so opens its next connection elsewhere.
+            if *phase.borrow() != Phase::Serving {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
+            clock.set(Doing::Idle(Instant::now()));
+            Ok::<_, Infallible>(response)
         }
     });
-    let watched = Watched { stream, clock: clock.clone() };
+    let stream = Watched { stream, clock: clock.clone() };
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_BUFFER)
-        .serve_connection(TokioIo::new(watched), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut closing = false;
+    let (orders, mut ordered) = mpsc::channel(1);
+    // A task of its own, so that what a request wakes is the connection and no clock. Ends with this one.
+    let mut watcher = JoinSet::new();
+    watcher.spawn(watch_over(clock.clone(), phase.clone(), is_full, orders));
     loop {
         tokio::select! {
+            biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "connection ended");
                 }
                 return;
             }
+            order = ordered.recv() => match order {
+                Some(Order::Finish) => connection.as_mut().graceful_shutdown(),
+                Some(Order::Cut) | None => return,
+            },
+        }
+    }
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// The answer that is being made is the last one.
+    Finish,
+    /// Nothing more.
+    Cut,
+}
+
+/// Ends a connection whose client lets us wait, or that the process will not serve any longer.
+async fn watch_over(
+    clock: Clock,
+    mut phase: watch::Receiver<Phase>,
+    is_full: impl Fn() -> bool + Send,
+    orders: mpsc::Sender<Order>,
+) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut closing = false;
+    loop {
+        let order = tokio::select! {
             _ = phase.wait_for(|phase| *phase == Phase::Closing), if !closing => {
                 closing = true;
-                connection.as_mut().graceful_shutdown();
+                Some(Order::Finish)
             }
             now = ticks.tick() => {
                 let idle_limit = if is_full() { IDLE_TIMEOUT_WHEN_FULL } else { IDLE_TIMEOUT };
@@ -142,10 +176,13 @@ pub(super) async fn serve<S>(
                     Doing::Head(since) => now.duration_since(since) > HEAD_TIMEOUT,
                     Doing::Request => false,
                 };
-                if over {
-                    return;
-                }
+                over.then_some(Order::Cut)
             }
+        };
+        if let Some(order) = order
+            && orders.send(order).await.is_err()
+        {
+            return;
         }
     }
 }

@@ -13,14 +13,11 @@ mod apart;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use self::apart::Members;
 use super::head::head;
-use super::strict::{Object, distinct};
 
 use crate::ownership::facts::{Operation, Requester};
-use crate::ownership::raw::Raw;
+use crate::ownership::raw::{Kind, Raw, RawError};
 
 /// The API server sends UUIDs of 36 characters; a longer uid would only blow up logs and answers.
 const MAX_UID: usize = 128;
@@ -139,49 +136,25 @@ pub struct Request<'a> {
 }
 
 /// Type of an object.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug)]
 pub struct GroupVersionKind<'a> {
     /// API group, empty for the core group.
-    #[serde(borrow)]
     pub group: Cow<'a, str>,
     /// Version.
-    #[serde(borrow)]
     pub version: Cow<'a, str>,
     /// Kind.
-    #[serde(borrow)]
     pub kind: Cow<'a, str>,
 }
 
 /// Type of a resource.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug)]
 pub struct GroupVersionResource<'a> {
     /// API group, empty for the core group.
-    #[serde(borrow)]
     pub group: Cow<'a, str>,
     /// Version.
-    #[serde(borrow)]
     pub version: Cow<'a, str>,
     /// Plural name.
-    #[serde(borrow)]
     pub resource: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct UserInfo {
-    username: String,
-    uid: String,
-    groups: Option<Vec<String>>,
-    #[serde(deserialize_with = "distinct")]
-    extra: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Options {
-    field_manager: Option<String>,
 }
 
 /// Reads the uid and the version; the rest of the body has to be JSON, but may hold anything.
@@ -210,25 +183,23 @@ impl<'a> Opened<'a> {
             return Err(Malformed::OldVersion);
         }
         let members = &self.members;
-        let Object(user): Object<UserInfo> = required(members.user_info, "userInfo")?;
-        let Object(options): Object<Options> = optional(members.options, "options")?;
+        let [group, version, kind] =
+            required(members.kind, "kind", |raw| texts(raw, ["group", "version", "kind"]))?;
+        let kind = GroupVersionKind { group, version, kind };
+        let [group, version, resource] =
+            required(members.resource, "resource", |raw| texts(raw, ["group", "version", "resource"]))?;
         let request = Request {
-            kind: required(members.kind, "kind").map(|Object(kind)| kind)?,
-            resource: required(members.resource, "resource").map(|Object(resource)| resource)?,
+            kind,
+            resource: GroupVersionResource { group, version, resource },
             subresource: text(members.sub_resource, "subResource")?,
             name: text(members.name, "name")?,
             namespace: text(members.namespace, "namespace")?,
             operation: operation(members.operation)?,
-            requester: Requester {
-                username: user.username,
-                uid: user.uid,
-                groups: user.groups.unwrap_or_default(),
-                extra: user.extra,
-            },
+            requester: required(members.user_info, "userInfo", requester)?,
             object: members.object,
             old_object: members.old_object,
-            field_manager: options.field_manager.filter(|name| !name.is_empty()),
-            dry_run: optional(members.dry_run, "dryRun")?,
+            field_manager: optional(members.options, "options", field_manager)?,
+            dry_run: optional(members.dry_run, "dryRun", boolean)?,
         };
         if request.resource.resource.is_empty() {
             return Err(Malformed::Member("resource"));
@@ -317,21 +288,72 @@ fn operation(raw: Option<Raw<'_>>) -> Result<Operation, Malformed> {
         .ok_or_else(|| Malformed::Operation(quoted(&name)))
 }
 
-fn required<'a, T: Deserialize<'a>>(raw: Option<Raw<'a>>, name: &'static str) -> Result<T, Malformed> {
-    raw.and_then(|raw| serde_json::from_str(raw.text()).ok()).ok_or(Malformed::Member(name))
-}
-
-fn optional<'a, T: Deserialize<'a> + Default>(
+/// Reads a member with the code that reads objects, which the rest of a review needs anyway.
+fn required<'a, T>(
     raw: Option<Raw<'a>>,
     name: &'static str,
+    read: impl FnOnce(Raw<'a>) -> Result<T, RawError>,
 ) -> Result<T, Malformed> {
-    if raw.is_some() { required(raw, name) } else { Ok(T::default()) }
+    raw.and_then(|raw| read(raw).ok()).ok_or(Malformed::Member(name))
+}
+
+fn optional<'a, T: Default>(
+    raw: Option<Raw<'a>>,
+    name: &'static str,
+    read: impl FnOnce(Raw<'a>) -> Result<T, RawError>,
+) -> Result<T, Malformed> {
+    if raw.is_some() { required(raw, name, read) } else { Ok(T::default()) }
 }
 
 fn text<'a>(raw: Option<Raw<'a>>, name: &'static str) -> Result<Cow<'a, str>, Malformed> {
-    #[derive(Default, Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    optional::<Text<'a>>(raw, name).map(|text| text.0)
+    optional(raw, name, Raw::string)
+}
+
+/// Some members that are strings; what is not there is empty.
+fn texts<'a, const N: usize>(object: Raw<'a>, names: [&str; N]) -> Result<[Cow<'a, str>; N], RawError> {
+    let mut texts = [const { Cow::Borrowed("") }; N];
+    for (text, raw) in texts.iter_mut().zip(object.named(names)?) {
+        if let Some(raw) = raw {
+            *text = raw.string()?;
+        }
+    }
+    Ok(texts)
+}
+
+fn requester(user: Raw<'_>) -> Result<Requester, RawError> {
+    let [username, uid, groups, extra] = user.named(["username", "uid", "groups", "extra"])?;
+    let text = |raw: Option<Raw<'_>>| raw.map_or(Ok(String::new()), |raw| raw.string().map(Cow::into_owned));
+    let extra = match some(extra) {
+        None => BTreeMap::new(),
+        Some(extra) => {
+            let members = extra.members()?.into_iter();
+            members.map(|(key, values)| Ok((key.into_owned(), strings(values)?))).collect::<Result<_, _>>()?
+        }
+    };
+    let groups = some(groups).map_or(Ok(Vec::new()), strings)?;
+    Ok(Requester { username: text(username)?, uid: text(uid)?, groups, extra })
+}
+
+fn field_manager(options: Raw<'_>) -> Result<Option<String>, RawError> {
+    let Some(name) = some(options.get("fieldManager")?) else { return Ok(None) };
+    Ok(Some(name.string()?.into_owned()).filter(|name| !name.is_empty()))
+}
+
+fn strings(list: Raw<'_>) -> Result<Vec<String>, RawError> {
+    list.items()?.into_iter().map(|item| item.string().map(Cow::into_owned)).collect()
+}
+
+fn boolean(raw: Raw<'_>) -> Result<bool, RawError> {
+    match raw.text() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(RawError::Kind { expected: Kind::Bool, found: raw.kind() }),
+    }
+}
+
+/// `null` is as good as nothing.
+fn some(raw: Option<Raw<'_>>) -> Option<Raw<'_>> {
+    raw.filter(|raw| raw.kind() != Kind::Null)
 }
 
 fn quoted(name: &str) -> String {

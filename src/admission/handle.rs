@@ -4,14 +4,13 @@
 //! ever waited for is the parent of a `/scale` request or an opinion of a FieldPolicy, and that for a
 //! bounded time.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -46,6 +45,8 @@ pub struct Edge {
     hooks: Hooks,
     metrics: WebhookMetrics,
     large: Semaphore,
+    /// Where the cluster is talked to: a connection to it must not end with the thread of a review.
+    home: Handle,
 }
 
 /// The review cannot be answered with a response: an HTTP status, so that the failure policy decides.
@@ -74,10 +75,10 @@ struct Asked {
 }
 
 impl Edge {
-    /// The edge over these policies.
+    /// The edge over these policies. The hooks run where this is called, which has to be in a runtime.
     #[must_use]
     pub fn new(snapshots: Snapshots, hooks: Hooks, metrics: WebhookMetrics) -> Self {
-        Self { snapshots, hooks, metrics, large: Semaphore::new(LARGE_AT_ONCE) }
+        Self { snapshots, hooks, metrics, large: Semaphore::new(LARGE_AT_ONCE), home: Handle::current() }
     }
 
     /// What is counted.
@@ -160,8 +161,12 @@ impl Edge {
     }
 
     async fn read_parent(&self, parent: ParentRef) -> Parent {
-        let read = timeout(PARENT_READ, self.hooks.parents.read(parent)).await;
-        let parent = read.unwrap_or(Err(ParentError::TimedOut));
+        let read = timeout(PARENT_READ, self.hooks.parents.read(parent));
+        let parent = match self.home.spawn(read).await {
+            Ok(Ok(parent)) => parent,
+            Ok(Err(_)) => Err(ParentError::TimedOut),
+            Err(error) => Err(ParentError::Failed(error.to_string())),
+        };
         let result = match &parent {
             Ok(_) => "ok",
             Err(ParentError::NotFound) => "not_found",
@@ -174,9 +179,9 @@ impl Edge {
     }
 
     async fn form_opinion(&self, policy: Box<RawValue>) -> Opinion {
-        let review = async { (self.hooks.policy_review)(policy).await };
-        let opinion = AssertUnwindSafe(timeout(OPINION, review)).catch_unwind().await;
-        opinion.ok()?.ok()
+        let review = Arc::clone(&self.hooks.policy_review);
+        // A panic ends the task and nothing else.
+        self.home.spawn(timeout(OPINION, async move { review(policy).await })).await.ok()?.ok()
     }
 
     fn count(&self, endpoint: Endpoint, operation: &'static str, outcome: Outcome) {

@@ -2,12 +2,12 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `envelope`, `head`, `strict` | body to uid, then to request |
+//! | `envelope`, `head` | body to uid, then to request |
 //! | `judge` | request to reply, pure |
 //! | `reply` | reply to body |
 //! | `handle` | one review from body to body: parent read, counts, log line |
-//! | `body`, `router` | limits, paths, HTTP errors |
-//! | `connection`, `server` | patience, accept loop, drain |
+//! | `body`, `port` | limits, paths, HTTP errors |
+//! | `connection`, `server`, `threads` | patience, accept loop, drain |
 //! | `tls`, `client_names` | certificates, who may call |
 //! | `state` | what other parts plug into |
 //! | `snapshot`, `hooks`, `notices` | the cluster side: policies in, live reads, events out |
@@ -24,12 +24,12 @@ pub mod hooks;
 pub mod judge;
 pub mod notices;
 pub mod policy_review;
+pub mod port;
 pub mod reply;
-pub mod router;
 pub mod server;
 pub mod snapshot;
 pub mod state;
-mod strict;
+mod threads;
 pub mod tls;
 
 use std::future::Future;
@@ -47,8 +47,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use self::handle::Edge;
-use self::server::{Phase, Tls, Transport, serve};
+use self::port::AdmissionPort;
+use self::server::{Phase, Places, Tls, Transport, serve};
 use self::state::{Hooks, Readiness, Snapshots};
+use self::threads::serve_on_threads;
 use self::tls::{Follower, TlsFiles};
 use crate::telemetry::health::{health_router, metrics_router};
 use crate::telemetry::metrics::{self, WebhookMetrics};
@@ -99,6 +101,9 @@ pub enum RunError<E> {
     /// The system refuses signal handlers.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
+    /// The system refuses threads or what they need.
+    #[error("cannot serve the admission port: {0}")]
+    Threads(io::Error),
     /// A server or the cluster side ended by itself, which they never should.
     #[error("a task ended that should not have")]
     Ended,
@@ -132,8 +137,11 @@ where
 
     let (phase, watched) = watch::channel(Phase::Serving);
     let mut servers = JoinSet::new();
-    servers.spawn(serve(health, Transport::Plain, health_router(readiness.clone()), watched.clone()));
-    servers.spawn(serve(numbers, Transport::Plain, metrics_router(Arc::new(registry)), watched.clone()));
+    let mut serve_plain = |listener, routes| {
+        servers.spawn(serve(listener, Transport::Plain, routes, watched.clone(), Places::default()));
+    };
+    serve_plain(health, health_router(readiness.clone()));
+    serve_plain(numbers, metrics_router(Arc::new(registry)));
 
     let snapshots = Snapshots::default();
     let connected =
@@ -150,7 +158,8 @@ where
     let config = Arc::new(ArcSwap::new(first));
     background.spawn(follower.follow(Arc::clone(&config)));
     let tls = Transport::Tls(Tls { config, metrics });
-    servers.spawn(serve(admission, tls, router::router(edge), watched));
+    serve_on_threads(admission, &tls, &AdmissionPort::new(edge), &watched, &mut servers)
+        .map_err(RunError::Threads)?;
     running.open();
 
     tokio::select! {

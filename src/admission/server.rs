@@ -1,6 +1,6 @@
 //! The accept loop: a bounded number of HTTP/1.1 connections, plain or TLS.
 //!
-//! Input: a listener, routes, and a phase that goes from serving through draining to closing.
+//! Input: a listener, what answers, and a phase that goes from serving through draining to closing.
 //! Output: answers; the loop returns when it is told to close and the last answer is out, or when
 //! that takes too long. It knows nothing of reviews.
 
@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
+use http::{Request, Response};
+use hyper::body::Incoming;
 use rustls::{CertificateError, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
 
 use super::connection;
-pub use super::connection::Phase;
+pub use super::connection::{Answer, Phase};
 use crate::telemetry::metrics::{ResultLabels, WebhookMetrics};
 
 /// Connections to one port. An API server keeps 25 idle ones and opens more in a burst; beyond this
@@ -50,14 +53,33 @@ pub struct Tls {
     pub metrics: WebhookMetrics,
 }
 
-/// Serves `router` on `listener` until `phase` says [`Phase::Closing`].
+impl Answer for Router {
+    type Body = axum::body::Body;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Self::Body> {
+        let answered = self.clone().oneshot(request.map(axum::body::Body::new)).await;
+        answered.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// How many connections a port has, and may have. Clones share them, so that a port may be served by several threads.
+#[derive(Clone, Debug)]
+pub struct Places(Arc<Semaphore>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_CONNECTIONS)))
+    }
+}
+
+/// Answers on `listener` until `phase` says [`Phase::Closing`].
 pub async fn serve(
     listener: TcpListener,
     transport: Transport,
-    router: Router,
+    answer: impl Answer,
     phase: watch::Receiver<Phase>,
+    Places(places): Places,
 ) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut closing = phase.clone();
     let accept = async {
         loop {
@@ -65,7 +87,7 @@ pub async fn serve(
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let caller = Caller { place, places: Arc::clone(&places), phase: phase.clone() };
-                    tokio::spawn(caller.serve(stream, transport.clone(), router.clone()));
+                    tokio::spawn(caller.serve(stream, transport.clone(), answer.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
@@ -94,17 +116,17 @@ struct Caller {
 }
 
 impl Caller {
-    async fn serve(self, stream: TcpStream, transport: Transport, router: Router) {
+    async fn serve(self, stream: TcpStream, transport: Transport, answer: impl Answer) {
         // Answers are small and complete: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         let Self { place, places, phase } = self;
         let is_full = move || places.available_permits() == 0;
         match transport {
-            Transport::Plain => connection::serve(stream, router, phase, is_full).await,
+            Transport::Plain => connection::serve(stream, answer, phase, is_full).await,
             Transport::Tls(tls) => {
                 tls.metrics.connections.inc();
                 if let Some(stream) = shake_hands(stream, &tls).await {
-                    connection::serve(stream, router, phase, is_full).await;
+                    connection::serve(stream, answer, phase, is_full).await;
                 }
                 tls.metrics.connections.dec();
             }

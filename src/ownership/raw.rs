@@ -162,7 +162,9 @@ impl<'a> Raw<'a> {
 
     /// The values of some members of an object, in the order of `names`.
     pub fn named<const N: usize>(self, names: [&str; N]) -> Result<[Option<Self>; N], RawError> {
-        named_members(self, |at| self.value_at(at), names)
+        let mut found = [None; N];
+        named_members(self, |at| self.value_at(at), &names, &mut found)?;
+        Ok(found)
     }
 
     /// The items of an array, in order.
@@ -235,17 +237,19 @@ fn sorted_members<'a, V>(
     Ok(members)
 }
 
-/// The values of some members of an object, in the order of `names`. `value_at` reads the value at a position.
-fn named_members<V: Copy, const N: usize>(
+/// The values of some members of an object, into the places of `names`. `value_at` reads the value at a position.
+///
+/// Slices, not arrays: one piece of code serves every number of names.
+fn named_members<V>(
     object: Raw<'_>,
     value_at: impl FnMut(usize) -> Result<(V, usize), RawError>,
-    names: [&str; N],
-) -> Result<[Option<V>; N], RawError> {
-    let mut found = [None; N];
+    names: &[&str],
+    found: &mut [Option<V>],
+) -> Result<(), RawError> {
     // Mostly both are sorted: the next one wanted is the next one found.
     let mut next = 0;
     each_member(object, value_at, |name, value| {
-        let places = (next..N).chain(0..next);
+        let places = (next..names.len()).chain(0..next);
         let Some(place) =
             places.into_iter().find(|place| names.get(*place).is_some_and(|wanted| **wanted == name))
         else {
@@ -257,8 +261,7 @@ fn named_members<V: Copy, const N: usize>(
             _ => return Err(RawError::DuplicateName(name.into_owned())),
         }
         Ok(())
-    })?;
-    Ok(found)
+    })
 }
 
 /// The members of two objects by name, both sorted.

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use fieldkeeper::admission::handle::Edge;
-use fieldkeeper::admission::router::router;
+use fieldkeeper::admission::port::AdmissionPort;
 use fieldkeeper::admission::state::{
     Hooks, Notice, ParentError, ParentReader, ParentRef, Snapshot, Snapshots,
 };
@@ -23,7 +22,6 @@ use prometheus_client::registry::Registry;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tower::ServiceExt as _;
 
 use crate::decisions::{NODEPOOLS, pool, target, with};
 
@@ -43,7 +41,7 @@ impl ParentReader for OneParent {
 }
 
 struct Port {
-    router: Router,
+    admission: AdmissionPort,
     registry: Registry,
     notices: mpsc::Receiver<Notice>,
 }
@@ -71,7 +69,8 @@ fn port_with(policies: Option<&[&str]>, parents: OneParent) -> Port {
         namespaces: Namespaces::default(),
         notices: Some(sender),
     };
-    Port { router: router(Arc::new(Edge::new(snapshots, hooks, metrics))), registry, notices }
+    let edge = Arc::new(Edge::new(snapshots, hooks, metrics));
+    Port { admission: AdmissionPort::new(edge), registry, notices }
 }
 
 fn port() -> Port {
@@ -80,7 +79,7 @@ fn port() -> Port {
 
 impl Port {
     async fn send(&self, request: Request<Body>) -> (StatusCode, String) {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.admission.respond(request).await;
         let status = response.status();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(bytes.to_vec()).unwrap())

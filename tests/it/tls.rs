@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::routing::get;
-use fieldkeeper::admission::server::{Phase, Tls, Transport, serve};
+use fieldkeeper::admission::server::{Phase, Places, Tls, Transport, serve};
 use fieldkeeper::admission::tls::TlsFiles;
 use fieldkeeper::telemetry::metrics::{ResultLabels, WebhookMetrics, registry};
 use jiff::Timestamp;
@@ -99,7 +99,7 @@ async fn port(settings: Settings<'_>) -> Port {
         .route("/", get(async || "here\n"))
         .route("/slow", get(async || tokio::time::sleep(Duration::from_millis(500)).await));
     let tls = Tls { config: Arc::clone(&config), metrics: metrics.clone() };
-    let server = tokio::spawn(serve(listener, Transport::Tls(tls), router, watched));
+    let server = tokio::spawn(serve(listener, Transport::Tls(tls), router, watched, Places::default()));
     Port { address, authority, config, phase, metrics, server }
 }
 

@@ -1,6 +1,7 @@
 //! On an in-memory stream and a clock that jumps, so that minutes pass at once.
 
 use super::*;
+use axum::Router;
 use axum::routing::get;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};

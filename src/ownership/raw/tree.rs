@@ -96,7 +96,9 @@ impl<'a> Node<'a, '_> {
         self,
         names: [&str; N],
     ) -> Result<[Option<Self>; N], RawError> {
-        named_members(self.raw, self.reader(), names)
+        let mut found = [None; N];
+        named_members(self.raw, self.reader(), &names, &mut found)?;
+        Ok(found)
     }
 
     /// The values of some members of an object: `slot` says where a name belongs.
