@@ -75,10 +75,10 @@ struct Asked {
 }
 
 impl Edge {
-    /// The edge over these policies. The hooks run where this is called, which has to be in a runtime.
+    /// The edge over these policies. What it asks the cluster runs in the runtime `home`.
     #[must_use]
-    pub fn new(snapshots: Snapshots, hooks: Hooks, metrics: WebhookMetrics) -> Self {
-        Self { snapshots, hooks, metrics, large: Semaphore::new(LARGE_AT_ONCE), home: Handle::current() }
+    pub fn new(snapshots: Snapshots, hooks: Hooks, metrics: WebhookMetrics, home: Handle) -> Self {
+        Self { snapshots, hooks, metrics, large: Semaphore::new(LARGE_AT_ONCE), home }
     }
 
     /// What is counted.

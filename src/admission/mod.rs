@@ -41,6 +41,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -148,7 +149,7 @@ where
         connect(snapshots.clone(), readiness.clone(), policies).await.map_err(RunError::Connect)?;
     let mut background = JoinSet::new();
     background.spawn(connected.background);
-    let edge = Arc::new(Edge::new(snapshots, connected.hooks, metrics.clone()));
+    let edge = Arc::new(Edge::new(snapshots, connected.hooks, metrics.clone(), Handle::current()));
 
     let mut follower = Follower::new(options.tls, certificate, metrics.clone());
     let first = tokio::select! {

@@ -28,6 +28,7 @@ use fieldkeeper::ownership::rule::{PolicySet, Target};
 use fieldkeeper::telemetry::metrics::{WebhookMetrics, registry};
 use futures::FutureExt;
 use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
 
 use support::Change;
 
@@ -97,7 +98,7 @@ fn time(work: &dyn Fn(), repeats: u32) -> i64 {
 }
 
 /// The edge as it serves, over these targets.
-fn edge(targets: Vec<Arc<Target>>) -> Arc<Edge> {
+fn edge(targets: Vec<Arc<Target>>, runtime: &Runtime) -> Arc<Edge> {
     let snapshots = Snapshots::default();
     snapshots.store(Snapshot { policies: PolicySet::new(targets) });
     let hooks = Hooks {
@@ -106,7 +107,8 @@ fn edge(targets: Vec<Arc<Target>>) -> Arc<Edge> {
         notices: None,
         namespaces: fieldkeeper::cluster::namespaces::Namespaces::default(),
     };
-    Arc::new(Edge::new(snapshots, hooks, WebhookMetrics::register(&mut registry())))
+    let metrics = WebhookMetrics::register(&mut registry());
+    Arc::new(Edge::new(snapshots, hooks, metrics, runtime.handle().clone()))
 }
 
 /// Targets with the claims of the shipped policy, on resources that no review names.
@@ -128,13 +130,15 @@ fn answer(edge: &Arc<Edge>, body: &Bytes) -> Vec<u8> {
 }
 
 fn main() -> ExitCode {
-    let plain = edge(vec![Arc::new(support::target())]);
+    // For what a review asks the cluster: nothing, here.
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let plain = edge(vec![Arc::new(support::target())], &runtime);
     let mut args = std::env::args().skip_while(|arg| arg != "--repeat").skip(1);
     if let (Some(case), Some(size)) = (args.next(), args.next()) {
         repeat(&plain, CASES[case.parse::<usize>().unwrap()].1, size.parse().unwrap());
         return ExitCode::SUCCESS;
     }
-    let crowded = edge(others(OTHER_RULES).chain([Arc::new(support::target())]).collect());
+    let crowded = edge(others(OTHER_RULES).chain([Arc::new(support::target())]).collect(), &runtime);
     let mut missed = 0;
     println!(
         "CPU time of one review, shortest of {ROUNDS} turns; floor: serde_json::Value of the same body\n"

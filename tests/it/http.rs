@@ -21,6 +21,7 @@ use http_body_util::BodyExt as _;
 use prometheus_client::registry::Registry;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::decisions::{NODEPOOLS, pool, target, with};
@@ -69,7 +70,7 @@ fn port_with(policies: Option<&[&str]>, parents: OneParent) -> Port {
         namespaces: Namespaces::default(),
         notices: Some(sender),
     };
-    let edge = Arc::new(Edge::new(snapshots, hooks, metrics));
+    let edge = Arc::new(Edge::new(snapshots, hooks, metrics, Handle::current()));
     Port { admission: AdmissionPort::new(edge), registry, notices }
 }
 
