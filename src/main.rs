@@ -6,10 +6,10 @@ use clap::Parser as _;
 use fieldkeeper::cli::Cli;
 use fieldkeeper::{commands, telemetry};
 
-/// Judging is quick and everything else waits: more threads would only cost memory.
+/// Whoever runs here waits most of the time (reviews have threads of their own): more would only cost memory.
 const WORKERS: usize = 2;
 
-/// For file reads and large reviews.
+/// For file reads.
 const BLOCKING_THREADS: usize = 8;
 
 fn main() -> ExitCode {
