@@ -21,8 +21,9 @@ use http_body_util::BodyExt as _;
 use prometheus_client::registry::Registry;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::runtime::{self, Handle};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
 
 use crate::decisions::{NODEPOOLS, pool, target, with};
 
@@ -35,8 +36,24 @@ impl ParentReader for OneParent {
         assert_eq!((parent.resource.as_str(), parent.name.as_str()), ("nodepools", "general"));
         let Self(answer, delay) = self.clone();
         Box::pin(async move {
-            tokio::time::sleep(delay).await;
+            sleep(delay).await;
             answer.map(|parent| to_raw_value(&parent).unwrap())
+        })
+    }
+}
+
+/// Leaves a task behind where it runs, as a client does that keeps its connection.
+struct Keeping(Arc<Notify>);
+
+impl ParentReader for Keeping {
+    fn read(&self, _: ParentRef) -> BoxFuture<'static, Result<Box<RawValue>, ParentError>> {
+        let connection = Arc::clone(&self.0);
+        Box::pin(async move {
+            tokio::spawn(async move {
+                sleep(Duration::from_millis(100)).await;
+                connection.notify_one();
+            });
+            Err(ParentError::NotFound)
         })
     }
 }
@@ -47,7 +64,7 @@ struct Port {
     notices: mpsc::Receiver<Notice>,
 }
 
-fn port_with(policies: Option<&[&str]>, parents: OneParent) -> Port {
+fn port_with(policies: Option<&[&str]>, parents: impl ParentReader + 'static) -> Port {
     let mut registry = registry();
     let metrics = WebhookMetrics::register(&mut registry);
     let snapshots = Snapshots::default();
@@ -249,6 +266,18 @@ async fn a_parent_is_not_waited_for() {
     assert!(answer["status"]["message"].as_str().unwrap().contains("took too long"), "{answer}");
     port.counts(r#"fieldkeeper_webhook_parent_reads_total{result="timeout"} 1"#);
     assert_eq!(port.review("/observe", &scale("mallory", 5, 7)).await["allowed"], true);
+}
+
+#[tokio::test]
+async fn a_connection_to_the_cluster_outlives_the_thread_of_the_review_that_made_it() {
+    let connection = Arc::new(Notify::new());
+    let port = port_with(Some(&[NODEPOOLS]), Keeping(Arc::clone(&connection)));
+    let thread = tokio::task::spawn_blocking(move || {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(port.review("/validate", &scale("mallory", 5, 7)))
+    });
+    assert_eq!(thread.await.unwrap()["status"]["code"], 409);
+    timeout(Duration::from_secs(10), connection.notified()).await.expect("the connection is gone");
 }
 
 #[tokio::test]
