@@ -78,19 +78,18 @@ impl AdmissionPort {
         let started = Instant::now();
         let answered = self.review(endpoint, request).await;
         seconds.observe(started.elapsed().as_secs_f64());
-        answered.map_or_else(
-            |rejection| {
-                // A review that cannot be read has been counted and logged where it was read.
-                if !matches!(rejection, Rejection::Review(_)) {
-                    let endpoint = endpoint.as_str();
-                    let labels = ReviewLabels { endpoint, operation: "unknown", outcome: "error" };
-                    self.edge.metrics().reviews.get_or_create(&labels).inc();
-                    tracing::warn!(endpoint, error = %rejection, "request rejected");
-                }
-                response(rejection.status(), TEXT, format!("{rejection}\n"))
-            },
-            |body| response(StatusCode::OK, JSON, body),
-        )
+        let rejection = match answered {
+            Ok(body) => return response(StatusCode::OK, JSON, body),
+            Err(rejection) => rejection,
+        };
+        // A review that cannot be read has been counted and logged where it was read.
+        if !matches!(rejection, Rejection::Review(_)) {
+            let endpoint = endpoint.as_str();
+            let labels = ReviewLabels { endpoint, operation: "unknown", outcome: "error" };
+            self.edge.metrics().reviews.get_or_create(&labels).inc();
+            tracing::warn!(endpoint, error = %rejection, "request rejected");
+        }
+        response(rejection.status(), TEXT, format!("{rejection}\n"))
     }
 
     async fn review<B>(&self, endpoint: Endpoint, request: Request<B>) -> Result<Vec<u8>, Rejection>

@@ -156,3 +156,35 @@ fn an_entry_that_holds_the_field_already_need_not_move() {
     assert!(!verdict("autoscaler").findings[0].untracked);
     assert!(verdict("mallory").findings[0].untracked);
 }
+
+/// Without a schema a list is one value, unless a claim tells its items apart.
+#[test]
+fn a_claim_on_an_item_makes_no_other_policy_look_at_items() {
+    let policy = |name: &str, who: &str, path: &str| {
+        format!(
+            "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+             target: {{group: compute.fieldkeeper.dev, version: v1alpha1, resource: nodepools}}\n  mode: Enforce\n  \
+             owners:\n  - name: {who}\n    subjects: [{{kind: User, name: {who}}}]\n    fields: [{{path: '{path}'}}]\n"
+        )
+    };
+    let list = policy("list", "gitops", ".spec.steps");
+    let item = policy("item", "mallory", ".spec.steps[name=\"a\"]");
+    let steps = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+    let old = with(pool(), "/spec/steps", steps(&["a", "b"]));
+    let judged = |new: &Value, policies: &[&str]| {
+        let mut target = target(policies);
+        target.schema = fieldkeeper::ownership::schema::Schema::deduced().into();
+        refused(&Request::update(&old, new).by("mallory").under("mallory").judge(&target))
+    };
+    // A mutator takes one away: what is gone from a list is gone from its value, and no item that anybody claims.
+    let by_mutator = with(mutated(), "/spec/steps", steps(&["a"]));
+    // Mallory does the same, and no entry shows another list.
+    let by_mallory = with(old.clone(), "/spec/steps", steps(&["a"]));
+    for policies in [&[&*list] as &[&str], &[&list, &item], &[&item, &list]] {
+        assert_eq!(judged(&by_mutator, policies), [""; 0]);
+        assert_eq!(judged(&by_mallory, policies), [".spec.steps"]);
+    }
+    // The policy whose claim it is does look: another's item is another's.
+    let others = policy("item", "ann", ".spec.steps[name=\"b\"]");
+    assert_eq!(judged(&by_mutator, &[&list, &others])[0], ".spec.steps[name=\"b\"]");
+}

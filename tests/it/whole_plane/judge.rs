@@ -124,14 +124,15 @@ impl Write<'_> {
     fn changed(&self) -> BTreeSet<Vec<Elem>> {
         let paths = self.before.keys().chain(self.after.keys());
         let differs = |path: &&Vec<Elem>| self.before.get(*path) != self.after.get(*path);
-        // An empty container that has content on the other side says nothing of its own.
-        let is_container = |leaves: &Leaves, path: &[Elem]| {
-            leaves.keys().any(|leaf| leaf.len() > path.len() && leaf.starts_with(path))
-        };
+        // An empty container that has content on the other side, and no items beside the claimed one, says nothing of
+        // its own.
         let is_empty = |value: Option<&Value>| value.is_some_and(|v| *v == json!({}) || *v == json!([]));
+        let says_nothing = |one: &Leaves, other: &Leaves, path: &[Elem]| {
+            let has_content = other.keys().any(|leaf| leaf.len() > path.len() && leaf.starts_with(path));
+            is_empty(one.get(path)) && has_content && other.get(path).is_none_or(|own| is_empty(Some(own)))
+        };
         let counts = |path: &&Vec<Elem>| {
-            !(is_empty(self.before.get(*path)) && is_container(&self.after, path)
-                || is_empty(self.after.get(*path)) && is_container(&self.before, path))
+            !says_nothing(&self.before, &self.after, path) && !says_nothing(&self.after, &self.before, path)
         };
         paths.filter(differs).filter(counts).cloned().collect()
     }

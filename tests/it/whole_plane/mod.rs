@@ -26,8 +26,9 @@ use crate::harness::{ControlPlane, Identity, Installation, Options, eventually};
 /// Of one policy.
 const STEPS: usize = 60;
 
-/// What every run goes through; a fresh seed comes on top.
-const SEEDS: [u64; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+/// What every run goes through; a fresh seed comes on top. In the last one a stranger empties a list of which one item
+/// is its own.
+const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 295_474_127];
 
 /// Times that a write is sent again which could not be decided in time.
 const BUSY: usize = 10;
