@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::element::Element;
 use super::judge::Refusal;
 use super::path::Path;
 use super::raw::Raw;
@@ -65,7 +66,7 @@ pub(super) fn undecided_findings(target: &Target, why: &str) -> Vec<Finding> {
 
 /// A finding about one path.
 pub(super) fn finding(scope: &Scope<'_, '_>, draft: Draft<'_>) -> Finding {
-    let hidden = draft.sensitive || scope.target.sensitive;
+    let hidden = draft.sensitive || scope.target.sensitive || touches_sensitive(scope, &draft.path);
     let holders = Tracking::holders_before(scope.old, &draft.path);
     Finding {
         policy: scope.policy.name.clone(),
@@ -79,6 +80,16 @@ pub(super) fn finding(scope: &Scope<'_, '_>, draft: Draft<'_>) -> Finding {
         untracked: draft.untracked,
         path: Some(draft.path),
     }
+}
+
+/// Whether the value at a path contains one that a claim calls sensitive, or is part of one that another policy does. (In
+/// its own policy the claim that decides has spoken for the path itself.)
+fn touches_sensitive(scope: &Scope<'_, '_>, path: &[Element]) -> bool {
+    scope.target.policies.iter().any(|policy| {
+        let others = policy.name != scope.policy.name;
+        let mut sensitive = policy.claims.iter().filter(|claim| claim.sensitive).map(|claim| &claim.pattern);
+        sensitive.any(|pattern| pattern.reaches_below(path) || (others && pattern.covers(path)))
+    })
 }
 
 /// The names of owners, each once, in the order given.

@@ -37,6 +37,47 @@ fn sensitive_values_are_never_printed() {
     }
 }
 
+/// Whoever cannot read the object may still try to write it, and would read its values in the answer.
+#[test]
+fn what_one_claim_calls_sensitive_is_printed_for_no_other() {
+    let policy = |name: &str, claims: &str| {
+        format!(
+            "apiVersion: fieldkeeper.dev/v1alpha1\nkind: FieldPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+             target: {{group: compute.fieldkeeper.dev, version: v1alpha1, resource: nodepools}}\n  mode: Enforce\n  \
+             owners: [{{name: a, subjects: [{{kind: User, name: ann}}], fields: [{claims}]}}]\n"
+        )
+    };
+    let list = policy("list", "{path: .spec.steps}");
+    let whole_item = policy("item", "{path: '.spec.steps[name=\"a\"]', sensitive: true}");
+    let part = "{path: '.spec.steps[name=\"a\"].token', sensitive: true}";
+    let steps = |token: Option<&str>| match token {
+        Some(token) => json!([{"name": "a", "token": token}, {"name": "b"}]),
+        None => json!([{"name": "b"}]),
+    };
+    let old = with(pool(), "/spec/steps", steps(Some("s3cret")));
+    for policies in [
+        &[&*list, &*whole_item] as &[&str],
+        &[&whole_item, &list],
+        &[&list, &policy("part", part)],
+        &[&policy("both", &format!("{{path: '.spec.steps[name=\"a\"]'}}, {part}"))],
+        &[&policy("list-and-part", &format!("{{path: .spec.steps}}, {part}"))],
+    ] {
+        let mut target = target(policies);
+        target.schema = fieldkeeper::ownership::schema::Schema::deduced().into();
+        for new in [steps(Some("new")), steps(None)] {
+            let new = with(old.clone(), "/spec/steps", new);
+            let answer = Request::update(&old, &new).by("alice").answer(&target);
+            let text = format!("{answer:?}");
+            assert!(text.contains("(hidden)") && !text.contains("s3cret"), "{policies:?}\n{text}");
+        }
+    }
+    let [plain, secret] = ["", ", sensitive: true"]
+        .map(|word| policy(&format!("p{}", word.len()), &format!("{{path: .spec.minNodes{word}}}")));
+    let new = with(pool(), "/spec/minNodes", json!(4242));
+    let answer = Request::update(&pool(), &new).by("alice").answer(&target(&[&plain, &secret]));
+    assert!(!format!("{answer:?}").contains("4242"), "{answer:?}");
+}
+
 #[test]
 fn an_answer_stays_bounded_however_many_fields_are_refused() {
     let mut new = pool();
