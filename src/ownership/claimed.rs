@@ -9,19 +9,19 @@ use std::sync::Arc;
 use super::diff::{Refine, Split};
 use super::element::Element;
 use super::pattern::Step;
-use super::rule::Target;
+use super::rule::Policy;
 use super::schema::{ListKey, ListShape};
 
-/// The claims of a target as a way to look into atomic nodes.
+/// The claims of some policies as a way to look into atomic nodes.
 pub(super) struct ClaimedShapes<'t> {
-    pub(super) target: &'t Target,
+    pub(super) policies: &'t [Arc<Policy>],
     /// Whether the object is being created.
     pub(super) creating: bool,
 }
 
 impl Refine for ClaimedShapes<'_> {
     fn split(&self, path: &[Element]) -> Option<Split> {
-        let claims = self.target.policies.iter().flat_map(|policy| &policy.claims);
+        let claims = self.policies.iter().flat_map(|policy| &policy.claims);
         let below = claims.filter(|claim| claim.pattern.reaches_below(path));
         let mut keys: Vec<Arc<str>> = Vec::new();
         let (mut members, mut set) = (false, false);
@@ -54,7 +54,7 @@ impl Refine for ClaimedShapes<'_> {
     /// What is created outside every claim concerns nobody, so it is not even listed.
     fn descends(&self, path: &[Element]) -> bool {
         let metadata = matches!(path, [Element::Field(name)] if **name == *"metadata");
-        let mut claims = self.target.policies.iter().flat_map(|policy| &policy.claims);
+        let mut claims = self.policies.iter().flat_map(|policy| &policy.claims);
         !self.creating
             || metadata
             || claims.any(|claim| claim.pattern.covers(path) || claim.pattern.reaches_below(path))

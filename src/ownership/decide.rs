@@ -8,10 +8,11 @@
 //! Every policy is judged by itself and the strictest finding wins, so that
 //! adding a policy can never widen access.
 
+use std::slice;
 use std::sync::Arc;
 
 use super::claimed::ClaimedShapes;
-use super::diff::{Change, Difference, difference};
+use super::diff::{Change, DiffError, Difference, difference};
 use super::element::Element;
 use super::facts::{Facts, Operation};
 use super::finding::{undecided_findings, whole};
@@ -19,7 +20,7 @@ use super::integrity;
 use super::judge::Judge;
 use super::raw::{Node, Raw, Tree};
 use super::reserved;
-use super::rule::{Mode, Target};
+use super::rule::{Mode, Policy, Target};
 use super::scale;
 use super::scope::Scope;
 use super::selection;
@@ -170,9 +171,13 @@ fn compare<'f>(
     old: Option<Node<'f, 'f>>,
     new: Node<'f, 'f>,
 ) -> Verdict {
-    let shapes = ClaimedShapes { target, creating: old.is_none() };
-    let found = difference((old, Some(new)), &target.schema, Some(&shapes));
-    let Difference { mut changes, managed_fields } = match found {
+    let read = |policies: &[Arc<Policy>]| {
+        let shapes = ClaimedShapes { policies, creating: old.is_none() };
+        let mut found = difference((old, Some(new)), &target.schema, Some(&shapes))?;
+        found.changes.retain(|change| !is_never_stored(change));
+        Ok::<_, DiffError>(found)
+    };
+    let Difference { changes, managed_fields } = match read(&target.policies) {
         Ok(found) => found,
         Err(error) => return undecided(facts, target, &error.to_string()),
     };
@@ -180,17 +185,25 @@ fn compare<'f>(
         Ok(tracking) => tracking,
         Err(error) => return undecided(facts, target, &error.to_string()),
     };
-    changes.retain(|change| !is_never_stored(change));
     let moved = integrity::changed_paths(&changes);
+    // How an atomic node is told apart is for each policy's own claims to say: what one claims of it makes no other
+    // look closer. It hardly ever comes to that, so the difference is shared until it does.
+    let each_its_own = target.policies.len() > 1 && changes.iter().any(|change| change.split);
     let mut notes = Vec::new();
     let mut findings = Vec::new();
     for policy in &target.policies {
+        let own = if each_its_own { Some(read(slice::from_ref(policy))) } else { None };
+        let own = match own.transpose() {
+            Ok(own) => own.map(|own| (integrity::changed_paths(&own.changes), own.changes)),
+            Err(error) => return undecided(facts, target, &error.to_string()),
+        };
+        let (moved, changes) = own.as_ref().map_or((&moved, &changes), |(moved, changes)| (moved, changes));
         let judge = Judge::new(policy, facts);
-        let (changes, tracking) = (&*changes, &tracking);
+        let tracking = &tracking;
         let scope = Scope { facts, target, policy, judge, tracking, changes, old, new: Some(new) };
         scope.judge_changes(&mut findings, &mut notes);
         reserved::judge(&scope, &mut findings);
-        integrity::judge(&scope, &moved, new, &mut findings, &mut notes);
+        integrity::judge(&scope, moved, new, &mut findings, &mut notes);
     }
     conclude(facts, target, findings, notes)
 }

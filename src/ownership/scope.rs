@@ -76,12 +76,8 @@ impl<'p, 'f> Scope<'p, 'f> {
     fn refused(&self, active: &Activities<'p, '_>, notes: &mut Vec<String>) -> Vec<Draft<'f>> {
         let mut refused: Vec<Draft<'f>> = Vec::new();
         let mut owned_item: Option<&[Element]> = None;
-        let mut whole: Option<&[Element]> = None;
         for change in self.changes {
             let path = change.path.elements();
-            if whole.is_some_and(|node| change.atomic_at.is_some() && path.starts_with(node)) {
-                continue;
-            }
             if owned_item.is_some_and(|item| path.starts_with(item)) {
                 continue;
             }
@@ -89,11 +85,8 @@ impl<'p, 'f> Scope<'p, 'f> {
                 owned_item = Some(path);
                 continue;
             }
-            // Its parts follow, each with a judgement of its own: but where only another policy's claims told them
-            // apart, the node is one value here, as it would be without that policy.
-            if change.split && !self.claims_below(path) {
-                whole = Some(path);
-            } else if change.split || (!change.leaf && change.node != NodeKind::Item) {
+            // Its parts follow, each with a judgement of its own.
+            if change.split || (!change.leaf && change.node != NodeKind::Item) {
                 continue;
             }
             if (self.creating() && self.set_by_nobody(change)) || system::may_change(self.facts, change) {
@@ -106,10 +99,6 @@ impl<'p, 'f> Scope<'p, 'f> {
             }
         }
         refused
-    }
-
-    fn claims_below(&self, path: &[Element]) -> bool {
-        self.policy.claims.iter().any(|claim| claim.pattern.reaches_below(path))
     }
 
     fn draft(

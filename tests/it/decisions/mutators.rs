@@ -184,6 +184,12 @@ fn a_claim_on_an_item_makes_no_other_policy_look_at_items() {
         assert_eq!(judged(&by_mutator, policies), [""; 0]);
         assert_eq!(judged(&by_mallory, policies), [".spec.steps"]);
     }
+    // Nor a policy that claims any item and names none.
+    let any = policy("any", "gitops", ".spec.steps[*]");
+    let new = with(mutated(), "/spec/steps", steps(&["a", "c"]));
+    for new in [&by_mutator, &by_mallory, &new] {
+        assert_eq!(judged(new, &[&any]), judged(new, &[&any, &item]));
+    }
     // The policy whose claim it is does look: another's item is another's.
     let others = policy("item", "ann", ".spec.steps[name=\"b\"]");
     assert_eq!(judged(&by_mutator, &[&list, &others])[0], ".spec.steps[name=\"b\"]");
