@@ -33,7 +33,7 @@ const OPINION: Duration = Duration::from_millis(1500);
 const LARGE_BODY: usize = 256 * 1024;
 
 /// Large reviews judged at once. Trees take about fifteen times the room of their JSON.
-const LARGE_AT_ONCE: usize = 2;
+pub(super) const LARGE_AT_ONCE: usize = 2;
 
 /// Paths that one log line names.
 const LOGGED_FIELDS: usize = 20;

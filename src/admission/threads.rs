@@ -12,14 +12,12 @@ use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use super::handle::LARGE_AT_ONCE;
 use super::server::{Answer, Phase, Places, Transport, serve};
 
-/// A review takes a fraction of a millisecond; a second thread is there for the time in which one handles a large body
-/// or a handshake.
+/// A review takes a fraction of a millisecond; a second thread is there for the time in which one is busy with some
+/// hundred kilobytes or a handshake. Larger bodies are judged beside them.
 const THREADS: usize = 2;
-
-/// Large bodies are read beside these threads, no more than two at once.
-const BLOCKING_THREADS: usize = 2;
 
 /// Serves `listener` on threads of its own; the tasks are added to `servers`.
 pub(super) fn serve_on_threads(
@@ -32,7 +30,7 @@ pub(super) fn serve_on_threads(
     let (listener, places) = (listener.into_std()?, Places::default());
     for number in 0..THREADS {
         let runtime =
-            Builder::new_current_thread().max_blocking_threads(BLOCKING_THREADS).enable_all().build()?;
+            Builder::new_current_thread().max_blocking_threads(LARGE_AT_ONCE).enable_all().build()?;
         let listener = listener.try_clone()?;
         let (transport, answer) = (transport.clone(), answer.clone());
         let (phase, places) = (phase.clone(), places.clone());
